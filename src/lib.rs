@@ -1,1 +1,5 @@
-//! x
+//! mooncake-ha: a Raft-replicated drop-in for the master of Mooncake Store.
+//!
+//! Rooms in reading order; arrows of use point down this list only (`docs/ARCHITECTURE.md`).
+
+pub mod model;
