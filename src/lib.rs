@@ -2,4 +2,5 @@
 //!
 //! Rooms in reading order; arrows of use point down this list only (`docs/ARCHITECTURE.md`).
 
+pub mod clock;
 pub mod model;
