@@ -2,5 +2,7 @@
 //!
 //! Rooms in reading order; arrows of use point down this list only (`docs/ARCHITECTURE.md`).
 
+pub mod alloc;
 pub mod clock;
 pub mod model;
+pub mod state;
