@@ -2,4 +2,6 @@
 //!
 //! Rooms in reading order; arrows of use point down this list only (`docs/ARCHITECTURE.md`).
 
+pub mod alloc;
 pub mod model;
+pub mod state;

@@ -1,0 +1,3 @@
+//! The replicated state machine.
+
+pub mod deadlines;
