@@ -93,9 +93,7 @@ impl State {
         is_chosen: impl Fn(&Replica) -> bool,
     ) {
         let taken = self.edit(object, |object| {
-            let all = std::mem::take(&mut object.replicas);
-            let (taken, kept): (Vec<_>, Replicas) = all.into_iter().partition(&is_chosen);
-            object.replicas = kept;
+            let taken = object.take_replicas(&is_chosen);
             (taken, object.size)
         });
         let Some((replicas, size)) = taken else { return };
@@ -170,9 +168,7 @@ impl State {
             {
                 return Err(ErrorCode::InvalidWrite);
             }
-            let all = std::mem::take(&mut object.replicas);
-            let (taken, kept): (Vec<_>, Replicas) = all.into_iter().partition(is_chosen);
-            object.replicas = kept;
+            let taken = object.take_replicas(is_chosen);
             settle_write(object);
             Ok(taken)
         });
@@ -228,9 +224,7 @@ impl State {
         is_chosen: impl Fn(&Replica) -> bool,
     ) {
         let dropped = self.edit(object, |object| {
-            let all = std::mem::take(&mut object.replicas);
-            let (dropped, kept): (Vec<_>, Replicas) = all.into_iter().partition(&is_chosen);
-            object.replicas = kept;
+            let dropped = object.take_replicas(&is_chosen);
             settle_write(object);
             dropped
         });

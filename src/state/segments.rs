@@ -135,10 +135,14 @@ impl State {
     /// removes the segment when none is left. Returns whether it was removed.
     fn drain_step(&mut self, index: SegmentIdx, allocations_max: u32) -> bool {
         let Some(mounted) = self.segments.get_mut(index) else { return true };
-        let batch = mounted.allocator.take_used(allocations_max as usize);
+        let batch: Vec<_> = mounted.allocator.used().take(allocations_max as usize).collect();
         let is_finished = batch.len() < allocations_max as usize;
-        for owner in batch.into_iter().filter(|owner| *owner != NO_OWNER) {
-            let object = ObjectRef(owner);
+        for used in &batch {
+            let freed = mounted.allocator.free(used.node);
+            debug_assert!(freed.is_ok(), "listed as used: {used:?}");
+        }
+        for used in batch.iter().filter(|used| used.owner != NO_OWNER) {
+            let object = ObjectRef(used.owner);
             self.forget_replicas_on(object, index);
             self.erase_if_gone(object);
         }
