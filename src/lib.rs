@@ -3,3 +3,5 @@
 //! Rooms in reading order; arrows of use point down this list only (`docs/ARCHITECTURE.md`).
 
 pub mod model;
+pub mod rpc;
+pub mod wire;

@@ -191,10 +191,7 @@ impl ErrorCode {
 
     /// The code with this wire number, if there is one. 0 is success and has none.
     pub fn from_number(number: i32) -> Option<Self> {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|code| code.number() == number)
+        Self::ALL.iter().copied().find(|code| code.number() == number)
     }
 }
 
