@@ -1,8 +1,26 @@
 //! Golden vectors of the real master, round trips of every type, and hostile bytes.
 
+mod round_trips;
+mod tables;
+mod vectors;
+
 use rand::Rng;
 
 use super::pack::Dice;
+
+/// The captured vectors.
+fn fixture() -> serde_json::Value {
+    let text = include_str!("../../tests/fixtures/wire/vectors.json");
+    serde_json::from_str(text).unwrap()
+}
+
+/// The bytes of hexadecimal digits.
+fn unhex(digits: &str) -> Vec<u8> {
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    assert!(rest.is_empty());
+    let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16);
+    pairs.iter().map(|pair| byte(pair).unwrap()).collect()
+}
 
 /// A string in the conventions of the vectors: text if it is UTF-8, else hexadecimal.
 pub(super) fn text_to_json(bytes: &[u8]) -> serde_json::Value {
