@@ -19,7 +19,9 @@ use sweeper::SweepPlanner;
 pub struct LeaderContext {
     /// The term that this node leads in.
     pub term: u64,
-    /// Nothing is removed or evicted before this: the previous leader may have granted read leases up to it.
+    /// When this node took over. An object whose write began later was never shown by an earlier leader.
+    pub since: Millis,
+    /// No older object is removed or evicted before this: the previous leader may have granted read leases up to it.
     pub no_removal_before: Deadline,
     /// Who was heard when.
     pub liveness: Mutex<Liveness>,
@@ -32,6 +34,7 @@ impl LeaderContext {
     pub fn new(term: u64, now: Millis, heard: Duration, lease_ttl_max: Ttl, client_ttl: Duration) -> Self {
         LeaderContext {
             term,
+            since: now,
             no_removal_before: now.after(lease_ttl_max),
             liveness: Mutex::new(Liveness::new(heard, client_ttl)),
             sweeper: Mutex::new(SweepPlanner::default()),

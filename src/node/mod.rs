@@ -113,9 +113,12 @@ impl MasterNode {
         *self.inner.leader.write() = leader;
     }
 
-    /// Whether the read leases of an earlier leader are surely over.
-    fn is_removal_allowed(&self, now: Millis) -> bool {
-        self.leader().is_some_and(|leader| leader.no_removal_before.is_reached(now))
+    /// Whether an earlier leader may have promised a reader that an object, whose write began at `put_start`,
+    /// is still there at `now`.
+    fn may_be_promised(&self, put_start: Millis, now: Millis) -> bool {
+        self.leader().is_none_or(|leader| {
+            put_start < leader.since && !leader.no_removal_before.is_reached(now)
+        })
     }
 
     /// Replication.

@@ -4,6 +4,8 @@
 //! descriptor of freed memory within its lease. A fence whose outcome is unknown stands until the state
 //! shows it: the object is gone, or this node leads a new term and all earlier entries are decided.
 
+use std::time::Duration;
+
 use super::MasterNode;
 use super::error::NodeError;
 use crate::model::ids::SHARD_COUNT;
@@ -12,6 +14,26 @@ use crate::model::{ErrorCode, Millis, Tenant, TenantIdx};
 use crate::state::Reply;
 use crate::state::command::{Command, KEYS_PER_COMMAND_MAX, Key, Remove};
 use crate::state::table::table_hash;
+
+/// Rounds that a removal tries before it gives up; at the step below, several seconds.
+const FENCE_ROUNDS_MAX: u32 = 5_000;
+
+/// Pause between two rounds.
+const FENCE_ROUND_STEP: Duration = Duration::from_millis(1);
+
+/// Why a key was not closed to new leases.
+enum Unfenceable {
+    /// Another removal of it is in flight.
+    Busy,
+    /// The answer for the client.
+    Refused(ErrorCode),
+}
+
+fn set(results: &mut [Result<(), ErrorCode>], at: usize, result: Result<(), ErrorCode>) {
+    if let Some(place) = results.get_mut(at) {
+        *place = result;
+    }
+}
 
 impl MasterNode {
     /// Removes keys on request; one result a key, in order.
@@ -23,58 +45,84 @@ impl MasterNode {
         force: bool,
     ) -> Result<Vec<Result<(), ErrorCode>>, NodeError> {
         let mut results = Vec::with_capacity(keys.len());
-        let mut keys = keys.into_iter().peekable();
-        while keys.peek().is_some() {
-            let chunk: Vec<Vec<u8>> = keys.by_ref().take(KEYS_PER_COMMAND_MAX).collect();
+        for chunk in keys.chunks(KEYS_PER_COMMAND_MAX) {
             results.extend(self.remove_chunk(chunk, force).await?);
         }
         Ok(results)
     }
 
+    /// Removes some keys in rounds: a key whose fence somebody else holds waits for the next round, with none
+    /// of our own fences standing meanwhile, so that two removals cannot wait for each other.
     async fn remove_chunk(
         &self,
-        keys: Vec<Vec<u8>>,
+        keys: &[Vec<u8>],
         force: bool,
     ) -> Result<Vec<Result<(), ErrorCode>>, NodeError> {
-        let now = self.leader_guard().await?.now();
-        let verdicts: Vec<Result<(), ErrorCode>> =
-            keys.iter().map(|key| self.fence(key, now, force)).collect();
-        let admitted = keys.iter().zip(&verdicts).filter(|(_, verdict)| verdict.is_ok());
-        let fenced: Vec<Key> = admitted.map(|(key, _)| Key(key.clone())).collect();
-        if fenced.is_empty() {
-            return Ok(verdicts);
+        let mut results = vec![Err(ErrorCode::InternalError); keys.len()];
+        let mut open: Vec<usize> = (0..keys.len()).collect();
+        for round in 0..FENCE_ROUNDS_MAX {
+            if round > 0 {
+                tokio::time::sleep(FENCE_ROUND_STEP).await;
+            }
+            let now = self.leader_guard().await?.now();
+            let (mut fenced, mut busy) = (Vec::new(), Vec::new());
+            for at in open {
+                let Some(key) = keys.get(at) else { continue };
+                let verdict = match self.fence(key, now, force) {
+                    Ok(()) => {
+                        fenced.push((at, Key(key.clone())));
+                        continue;
+                    }
+                    Err(Unfenceable::Busy) => {
+                        busy.push(at);
+                        continue;
+                    }
+                    Err(Unfenceable::Refused(code)) => Err(code),
+                };
+                set(&mut results, at, verdict);
+            }
+            self.remove_fenced(fenced, &mut results).await?;
+            open = busy;
+            if open.is_empty() {
+                return Ok(results);
+            }
         }
-        let command = Command::Remove(Remove { tenant: None, keys: fenced.clone() });
+        Err(NodeError::Unavailable("a removal of the same key is not decided".into()))
+    }
+
+    async fn remove_fenced(
+        &self,
+        fenced: Vec<(usize, Key)>,
+        results: &mut [Result<(), ErrorCode>],
+    ) -> Result<(), NodeError> {
+        if fenced.is_empty() {
+            return Ok(());
+        }
+        let (places, keys): (Vec<usize>, Vec<Key>) = fenced.into_iter().unzip();
+        let command = Command::Remove(Remove { tenant: None, keys: keys.clone() });
         let reply = self.propose(&command).await;
         // With an unknown outcome the fences stay: see the head of this file.
         if !matches!(reply, Err(NodeError::OutcomeUnknown(_))) {
-            fenced.iter().for_each(|key| self.unfence(&key.0));
+            keys.iter().for_each(|key| self.unfence(&key.0));
         }
-        let Reply::Results(applied) = reply? else { return Ok(verdicts) };
-        let mut applied = applied.into_iter();
-        let merge = |verdict: Result<(), ErrorCode>| {
-            verdict.and_then(|()| applied.next().unwrap_or(Err(ErrorCode::InternalError)))
-        };
-        Ok(verdicts.into_iter().map(merge).collect())
+        if let Reply::Results(applied) = reply? {
+            places.into_iter().zip(applied).for_each(|(at, result)| set(results, at, result));
+        }
+        Ok(())
     }
 
     /// Closes a key to new read leases.
-    ///
-    /// Errors: `ObjectHasLease` while one runs; `ObjectNotFound`; `ReplicaIsNotReady` while a write or another
-    /// removal of it is in flight.
-    fn fence(&self, key: &[u8], now: Millis, force: bool) -> Result<(), ErrorCode> {
+    fn fence(&self, key: &[u8], now: Millis, force: bool) -> Result<(), Unfenceable> {
         let directory = self.machine().view().directory();
-        let is_early = !force && !self.is_removal_allowed(now);
         self.look(key, |object| {
             let object = object.filter(|object| directory.exists(object));
-            let object = object.ok_or(ErrorCode::ObjectNotFound)?;
-            // The previous leader may have promised this object to a reader.
-            if is_early && object.has_complete() {
-                return Err(ErrorCode::ObjectHasLease);
+            let object = object.ok_or(Unfenceable::Refused(ErrorCode::ObjectNotFound))?;
+            if !force && object.has_complete() && self.may_be_promised(object.put_start, now) {
+                return Err(Unfenceable::Refused(ErrorCode::ObjectHasLease));
             }
             object.lease.fence(now, force).map_err(|refused| match refused {
-                FenceRefused::Leased => ErrorCode::ObjectHasLease,
-                FenceRefused::AlreadyFenced => ErrorCode::ReplicaIsNotReady,
+                FenceRefused::Leased => Unfenceable::Refused(ErrorCode::ObjectHasLease),
+                FenceRefused::AlreadyFenced => Unfenceable::Busy,
             })
         })
     }
