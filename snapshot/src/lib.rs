@@ -10,7 +10,9 @@ pub mod error;
 pub mod finding;
 pub mod image;
 pub mod placement;
+pub mod settle;
 pub mod store;
+pub mod table;
 
 pub use codec::container::{read_container, write_container};
 pub use codec::{
@@ -20,3 +22,4 @@ pub use codec::{
 pub use error::{SnapshotError, SnapshotFile};
 pub use finding::{DropReason, Effect, Finding, Findings, Tally};
 pub use image::*;
+pub use settle::{Decoded, decode_image, refit_allocators};

@@ -1,6 +1,6 @@
 //! Files that real masters wrote: read, judged, written again.
 
-use mooncake_ha_snapshot::{Decoder, Image, Limits, Payloads, encode_image};
+use mooncake_ha_snapshot::{Decoder, Image, Limits, Payloads, decode_image, encode_image};
 
 use crate::fixtures::sound_payloads;
 
@@ -53,5 +53,15 @@ fn every_real_snapshot_is_written_again_with_the_same_content() {
             parts.iter().skip(1).step_by(2).cloned().collect()
         };
         assert_eq!(contents(&ours), contents(&theirs), "{name}");
+    }
+}
+
+#[test]
+fn every_real_snapshot_is_consistent() {
+    for (name, payloads) in sound_payloads() {
+        let decoded = decode_image(&payloads, &Limits::default()).unwrap();
+        assert_eq!(decoded.findings.list, [], "{name}");
+        assert_eq!(decoded.image, read_plainly(&payloads), "{name}");
+        assert_eq!(decoded.objects_seen, decoded.image.object_count());
     }
 }
