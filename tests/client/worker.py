@@ -169,10 +169,13 @@ class Load:
         self.count("remove", rc)
         with self.lock:
             record = dict(self.records[key])
+            certain = not record["absent"]
             record["absent"] = True
             if rc == 0:
                 record["seeds"] = []
             self.records[key] = record
+        if certain and rc != 0 and rc not in LOST_ANSWERS:
+            self.finding("lost", key, f"a forced removal answered {rc}")
 
     def check(self, key, buffer):
         """Reads while the master comes and goes: an answer may be missing, never wrong."""

@@ -8,7 +8,7 @@ const CAPACITY: &str = "master_total_capacity_bytes";
 
 #[test]
 fn a_write_whose_client_was_killed_can_be_put_again_after_the_discard_timeout() {
-    let flags = ["--put_start_discard_timeout_sec=2", "--put_start_release_timeout_sec=600"];
+    let flags = ["--put_start_discard_timeout_sec=4", "--put_start_release_timeout_sec=600"];
     let Some(bench) = Bench::start(&flags) else { return };
     let mut owner = bench.client("owner", 32);
     let mut dying = bench.client("dying", 0);

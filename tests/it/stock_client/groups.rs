@@ -2,7 +2,7 @@
 
 use crate::support::{Bench, Feature, Got, Value, WriteConfig, eventually};
 
-const FLAGS: &[&str] = &["--default_kv_lease_ttl=1500"];
+const FLAGS: &[&str] = &["--default_kv_lease_ttl=3s"];
 
 #[test]
 fn reading_one_member_protects_the_whole_group_for_the_lease_time() {

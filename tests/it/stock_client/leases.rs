@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{Bench, Got, StockClient, Value, eventually, holds_for};
 
-const LEASE: &str = "--default_kv_lease_ttl=1500";
+const LEASE: &str = "--default_kv_lease_ttl=3s";
 
 fn one_object(bench: &Bench) -> (StockClient, Value) {
     let mut client = bench.client("c", 32);
@@ -26,8 +26,8 @@ fn an_object_that_nobody_has_read_is_removed_at_once() {
 fn a_read_object_is_kept_for_the_lease_time_and_then_removed() {
     let Some(bench) = Bench::start(&[LEASE]) else { return };
     let (mut client, value) = one_object(&bench);
-    assert_eq!(client.get(&value), Got::Right);
     let mut sweeper = bench.client("sweeper", 0);
+    assert_eq!(client.get(&value), Got::Right);
     holds_for(Duration::from_millis(1000), "the lease refuses removal", || {
         sweeper.remove("k", false) == -706
     });

@@ -71,7 +71,7 @@ fn objects_places_and_deadlines_are_the_same_after_sigterm() {
 fn a_pin_that_ran_out_while_the_master_was_away_is_not_revived() {
     let Some(mut bench) = Bench::needing(&[Feature::Durable], &[]) else { return };
     let mut client = bench.client("a", 16);
-    let config = WriteConfig::soft_pin_for(1200);
+    let config = WriteConfig::soft_pin_for(2500);
     assert_eq!(client.put_with(&Value::new("short", 100), &config), 0);
     assert_eq!(client.put_with(&Value::new("long", 100), &WriteConfig::soft_pin()), 0);
     let over = bench.master.soft_pins()[0].1;

@@ -93,7 +93,7 @@ fn an_expired_pin_leaves_the_gauge_and_the_list_but_not_its_object() {
     let Some(bench) = Bench::needing(&[Feature::Durable], &[]) else { return };
     let mut client = bench.client("c", 32);
     let value = Value::new("k", 1000);
-    assert_eq!(client.put_with(&value, &WriteConfig::soft_pin_for(1500)), 0);
+    assert_eq!(client.put_with(&value, &WriteConfig::soft_pin_for(2500)), 0);
     assert_eq!(put(&mut client, "long", &WriteConfig::soft_pin_for(HOUR_MS)), 0);
     assert_eq!(bench.master.count(GAUGE), 2);
     eventually("the pin is swept", || bench.master.count(GAUGE) == 1);

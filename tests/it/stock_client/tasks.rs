@@ -4,10 +4,8 @@ use serde_json::Value as Json;
 
 use crate::support::{Bench, Feature, Got, StockClient, Value, WriteConfig, eventually};
 
-const FLAGS: &[&str] = &["--default_kv_lease_ttl=200"];
-
 fn start() -> Option<(Bench, StockClient, StockClient, Value)> {
-    let bench = Bench::needing(&[Feature::Tasks], FLAGS)?;
+    let bench = Bench::needing(&[Feature::Tasks], &[])?;
     let mut source = bench.client("source", 32);
     let target = bench.client("target", 32);
     let value = Value::new("k", 1_000_000);

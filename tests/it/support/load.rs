@@ -96,6 +96,21 @@ impl LoadReport {
         self.counts.get(what).copied().unwrap_or(0)
     }
 
+    /// Answers to writes that are neither success nor a lost connection.
+    pub fn refused_writes(&self) -> Vec<&String> {
+        let fine = ["0", "-900", "-901"];
+        self.counts
+            .keys()
+            .filter(|what| !what.starts_with("get") && !what.starts_with("remove"))
+            .filter(|what| !what.split(' ').next_back().is_some_and(|code| fine.contains(&code)))
+            .collect()
+    }
+
+    /// How many answers were lost with their connection.
+    pub fn lost_answers(&self) -> u64 {
+        self.counts.iter().filter(|(what, _)| what.ends_with(" -900")).map(|(_, n)| n).sum()
+    }
+
     /// Keys whose presence is certain.
     pub fn certain(&self) -> impl Iterator<Item = (&String, &Record)> {
         self.records.iter().filter(|(_, record)| record.is_certain())
