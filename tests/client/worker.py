@@ -121,7 +121,8 @@ class Load:
         every = self.o.get("pin_every", 0)
         ttl = self.o.get("pin_ttl_ms")
         pinned = every and n % every == 0
-        config = self.worker.config({"soft_pin": "enable", "soft_pin_ttl_ms": ttl} if pinned else {})
+        wish = {"soft_pin": "enable", "soft_pin_ttl_ms": ttl} if pinned else {}
+        config = self.worker.config(wish)
         before = time.time()
         rc = self.worker.store.put(key, value_of(key, size, seed), config)
         after = time.time()
@@ -146,7 +147,9 @@ class Load:
     def upsert(self, key, rng):
         with self.lock:
             old = self.records[key]
-        size = old["size"] if rng.random() < 0.5 else int(self.o.get("size_max", 65536) ** rng.random())
+        size = old["size"]
+        if rng.random() < 0.5:
+            size = int(self.o.get("size_max", 65536) ** rng.random())
         seed = rng.randrange(1 << 30)
         if size != old["size"] and (old["absent"] or len(old["seeds"]) > 1):
             return  # one size a record keeps the check simple

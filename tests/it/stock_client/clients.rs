@@ -27,6 +27,24 @@ fn a_write_whose_client_was_killed_can_be_put_again_after_the_discard_timeout() 
     });
     assert_eq!(bench.master.count("master_soft_pin_key_count"), 0);
     assert_eq!(bench.master.count("master_put_start_discard_cnt"), 1);
+    // The dead client might still be writing: its memory is held back until the release timeout.
+    assert_eq!(bench.master.count("master_put_start_discarded_staging_size"), 20_000);
+    assert_eq!(bench.master.count("master_allocated_bytes"), 50_000);
+}
+
+#[test]
+fn a_client_whose_heartbeat_pauses_for_less_than_its_ttl_keeps_its_segment() {
+    let Some(bench) = Bench::start(&["--client_ttl=5"]) else { return };
+    let mut paused = bench.client("paused", 32);
+    let mut other = bench.client("other", 0);
+    let value = Value::new("k", 10_000);
+    assert_eq!(paused.put(&value), 0);
+    paused.frozen(|| {
+        holds_for(Duration::from_millis(2500), "the segment is mounted", || {
+            bench.master.count(CAPACITY) == 32 << 20
+        });
+    });
+    assert_eq!(other.get(&value), Got::Right);
 }
 
 #[test]

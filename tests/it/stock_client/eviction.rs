@@ -49,6 +49,17 @@ fn hard_pinned_values_stay_and_soft_pinned_ones_stay_while_others_can_go() {
 }
 
 #[test]
+fn more_copies_than_segments_do_not_keep_full_memory_from_taking_new_values() {
+    let Some(bench) = Bench::needing(&[Feature::Eviction], FLAGS) else { return };
+    let mut client = bench.client("c", 32);
+    let values = Value::several("v/", 80, MIB);
+    for value in &values {
+        put_when_there_is_room(&mut client, value, &WriteConfig::replicas(2));
+    }
+    assert_eq!(readable(&mut client, &values[77..]), 3);
+}
+
+#[test]
 fn soft_pinned_values_go_when_nothing_else_can() {
     let Some(bench) = Bench::needing(&[Feature::Eviction], FLAGS) else { return };
     let mut client = bench.client("c", 32);

@@ -1,7 +1,7 @@
 //! One test's world: a directory, a master, and as many stock clients as it asks for.
 //!
-//! `TEST_MASTER=peer` runs the same tests against the C++ master, which shows that the tests ask for
-//! nothing that the original does not do. The default is the program of this build.
+//! `TEST_MASTER=peer` runs the same tests against the C++ master, which shows that the tests ask
+//! for nothing that the original does not do. The default is the program of this build.
 
 use std::env;
 

@@ -12,6 +12,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 use std::{fs, thread};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
@@ -177,6 +179,15 @@ impl StockClient {
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// SIGSTOP while `during` runs, then SIGCONT.
+    pub fn frozen<T>(&self, during: impl FnOnce() -> T) -> T {
+        let process = Pid::from_raw(self.child.id().try_into().unwrap());
+        kill(process, Signal::SIGSTOP).unwrap();
+        let answer = during();
+        kill(process, Signal::SIGCONT).unwrap();
+        answer
     }
 
     /// Mounts one more segment under the same name; answers the code and the new ids.
