@@ -2,6 +2,15 @@
 //!
 //! Rooms in reading order; arrows of use point down this list only (`docs/ARCHITECTURE.md`).
 
-pub mod alloc;
-pub mod model;
+pub mod cli;
+pub mod config;
+pub mod serve;
+
+pub mod rpc;
+pub mod wire;
+
 pub mod state;
+
+pub mod alloc;
+pub mod clock;
+pub mod model;

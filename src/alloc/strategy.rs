@@ -9,6 +9,8 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use super::Rng;
 use crate::model::ErrorCode;
 
@@ -19,7 +21,7 @@ const SWEEP_MAX: usize = 100;
 const SAMPLES_PER_REPLICA: usize = 6;
 
 /// How names are chosen after the preferred ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Strategy {
     /// A sweep from a random name.
     Random,
