@@ -64,7 +64,7 @@ fn compare(allocator: &OffsetAllocator, live: &[Live]) {
     let by_address = allocator.used_by_address();
     let starts = by_address.map(|used| allocator.address_of(used.offset_units));
     assert!(starts.eq(ranges.iter().map(|range| range.0)));
-    assert_eq!(allocator.used_bytes(), live.iter().map(|l| l.bytes).sum());
+    assert_eq!(allocator.used_bytes(), live.iter().map(|l| l.bytes).sum::<u64>());
     assert_eq!(allocator.used_count(), live.len() as u64);
     assert_eq!(allocator.used().count(), live.len());
 }
