@@ -213,6 +213,6 @@ mod tests {
             assert_eq!(ErrorCode::from_number(code.number()), Some(code));
         }
         assert_eq!(ErrorCode::from_number(0), None);
-        assert_eq!(ErrorCode::ALL.len(), 65);
+        assert_eq!(ErrorCode::ALL.len(), 71);
     }
 }

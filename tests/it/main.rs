@@ -1,2 +1,12 @@
-//! x
-fn main() {}
+//! Integration tests: real processes, the real wire, the stock client.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod stock_client;
+mod support;
