@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use openraft::errors::{ClientWriteError, ForwardToLeader, LinearizableReadError, RaftError};
 use openraft::async_runtime::watch::WatchReceiver as _;
+use openraft::errors::{ClientWriteError, ForwardToLeader, LinearizableReadError, RaftError};
 use openraft::{Instant as _, LinearizerOption, Raft};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -230,11 +230,13 @@ impl Inner {
             let members = open::first_members(&self.config);
             self.raft.initialize(members).await.map_err(|e| broken(&e))?;
         }
-        let alone = {
-            let metrics = self.raft.metrics();
-            let metrics = metrics.borrow_watched();
-            metrics.membership_config.voter_ids().eq([self.config.node_id])
-        };
+        let me = self.config.node_id;
+        // Not from the metrics: they may lag behind `initialize`.
+        let alone = self
+            .raft
+            .with_raft_state(move |state| state.membership_state.effective().voter_ids().eq([me]))
+            .await
+            .map_err(|e| broken(&e))?;
         if !alone {
             return Ok(());
         }
@@ -255,10 +257,7 @@ impl Inner {
         }
     }
 
-    async fn propose(
-        &self,
-        entry: Bytes,
-    ) -> Result<crate::machine::AnyReply, ProposeError> {
+    async fn propose(&self, entry: Bytes) -> Result<crate::machine::AnyReply, ProposeError> {
         if !open::fits(entry.len()) {
             return Err(ProposeError::TooLarge { size: entry.len(), limit: ENTRY_BYTES_MAX });
         }
