@@ -1,2 +1,4 @@
-//! x
-fn main() {}
+//! The integration tests: one binary, so that a small machine links once.
+
+mod cli;
+mod house;
