@@ -5,7 +5,8 @@ use super::source::{self, SourceFile};
 
 const FILE_LINES_MAX: usize = 600;
 const FUNCTION_LINES_MAX: usize = 70;
-const COLUMNS_MAX: usize = 100;
+/// rustfmt holds code at 100; comments, macros and texts, which it does not break, may run a little over.
+const COLUMNS_MAX: usize = 120;
 
 #[test]
 fn no_file_is_longer_than_600_lines() {
@@ -15,13 +16,11 @@ fn no_file_is_longer_than_600_lines() {
 }
 
 #[test]
-fn no_line_of_code_is_wider_than_100_columns() {
+fn no_line_is_wider_than_120_columns() {
     let mut findings = Vec::new();
     for file in source::rust() {
-        // A line that is one long text cannot be broken by the formatter either.
-        let wide = file.text.lines().enumerate().filter(|(_, line)| {
-            line.chars().count() > COLUMNS_MAX + 20 && !line.trim_start().starts_with('"')
-        });
+        let lines = file.text.lines().enumerate();
+        let wide = lines.filter(|(_, line)| line.chars().count() > COLUMNS_MAX);
         findings.extend(wide.map(|(at, _)| format!("{}:{}", file.path, at + 1)));
     }
     expect_none(findings);
