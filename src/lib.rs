@@ -3,11 +3,17 @@
 //! Rooms in reading order; arrows of use point down this list only (`docs/ARCHITECTURE.md`).
 
 pub mod cli;
-pub mod config;
 pub mod serve;
 
 pub mod rpc;
 pub mod wire;
+
+pub mod metrics;
+
+pub mod node;
+
+pub mod config;
+pub mod leader;
 
 pub mod state;
 

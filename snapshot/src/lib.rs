@@ -1,1 +1,25 @@
-//! x
+//! Snapshots of the object table: values, bytes, where they are kept, and what of them survives a restore.
+//!
+//! Layers, lower first: [`image`] (plain values), `codec` (the peer's files and our extension),
+//! `settle` and `table` (what must hold across a whole image), [`store`] (where files lie), [`catalog`]
+//! (which snapshots there are), `normalize` and [`restore`] (a cold restore). No Raft, no async, no live
+//! state, no clock: times come in as arguments.
+
+pub mod codec;
+pub mod error;
+pub mod finding;
+pub mod image;
+pub mod placement;
+pub mod settle;
+pub mod store;
+pub mod table;
+
+pub use codec::container::{read_container, write_container};
+pub use codec::{
+    DecodedShard, Decoder, EncodedShard, Limits, Payloads, ShardEncoder, SnapshotEncoder,
+    encode_image,
+};
+pub use error::{SnapshotError, SnapshotFile};
+pub use finding::{DropReason, Effect, Finding, Findings, Tally};
+pub use image::*;
+pub use settle::{Decoded, decode_image, refit_allocators};

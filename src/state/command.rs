@@ -17,7 +17,7 @@ use crate::model::{
 pub const COMMANDS_PER_ENTRY_MAX: usize = 256;
 
 /// Keys that one command names at most; a longer batch becomes several commands.
-pub const KEYS_PER_COMMAND_MAX: usize = 128;
+pub const KEYS_PER_COMMAND_MAX: usize = 256;
 
 /// What the leader saw and rolled when it made an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -30,7 +30,7 @@ pub mod view;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{ClientId, Millis, ObjectRef, ReplicaId, Tenant, TenantIdx};
+use crate::model::{ClientId, Deadline, Millis, ObjectRef, ReplicaId, Tenant, TenantIdx};
 use clients::ClientTable;
 use deadlines::DeadlineIndex;
 use discards::Discards;
@@ -163,6 +163,11 @@ impl State {
     /// Sums over the objects.
     pub fn totals(&self) -> &Totals {
         &self.totals
+    }
+
+    /// The first deadline of the index. Drops stale registrations on the way, which changes no answer.
+    pub fn next_deadline(&mut self) -> Option<Deadline> {
+        self.deadlines.next_deadline()
     }
 
     /// When the oldest write in progress began.

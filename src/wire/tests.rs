@@ -41,14 +41,14 @@ pub(super) fn sample_text(dice: &mut Dice) -> &'static [u8] {
         let mut pool = [0; 70_000];
         let mut at = 0;
         while at < pool.len() {
-            pool[at] = (at * 31 >> 3) as u8;
+            pool[at] = ((at * 31) >> 3) as u8;
             at += 1;
         }
         pool
     };
-    let longest = match dice.random_range(0..200) {
+    let longest = match dice.random_range(0..1000) {
         0 => POOL.len(),
-        1..10 => 400,
+        1..50 => 400,
         _ => 20,
     };
     let length = dice.random_range(0..longest);

@@ -19,7 +19,9 @@ fn no_file_is_longer_than_600_lines() {
 fn no_line_is_wider_than_120_columns() {
     let mut findings = Vec::new();
     for file in source::rust() {
-        let lines = file.text.lines().enumerate();
+        // A line that is one text or one error sentence has no place to break.
+        let is_text = |line: &str| line.starts_with('"') || line.starts_with("#[error(");
+        let lines = file.text.lines().enumerate().filter(|(_, line)| !is_text(line.trim_start()));
         let wide = lines.filter(|(_, line)| line.chars().count() > COLUMNS_MAX);
         findings.extend(wide.map(|(at, _)| format!("{}:{}", file.path, at + 1)));
     }

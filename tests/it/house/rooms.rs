@@ -13,7 +13,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("wire", &["model"]),
     ("state", &["alloc", "model", "snapshot"]),
     ("leader", &["state", "alloc", "model", "clock", "config"]),
-    ("metrics", &["state", "leader", "model", "clock", "raft"]),
+    ("metrics", &["wire", "state", "leader", "model", "clock", "raft"]),
     (
         "node",
         &["leader", "state", "alloc", "model", "clock", "config", "metrics", "raft", "snapshot"],

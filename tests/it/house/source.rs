@@ -25,6 +25,11 @@ impl SourceFile {
         path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("/tests.rs")
     }
 
+    /// All lines with their numbers.
+    pub fn lines(&self) -> Vec<(usize, &str)> {
+        (1..).zip(self.text.lines()).collect()
+    }
+
     /// Lines with their numbers, without comments and without items under `#[cfg(test)]`.
     pub fn code(&self) -> Vec<(usize, &str)> {
         let mut lines = self.text.lines().enumerate();

@@ -1,0 +1,183 @@
+//! PutStart, PutEnd, PutRevoke and their batches.
+//!
+//! Requests that break a rule are refused here, before the log, so they change nothing. A batch becomes
+//! commands of bounded size, proposed in order; each key has a result of its own.
+
+use std::sync::Arc;
+
+use super::Answer;
+use crate::model::{ClientId, Descriptor, ErrorCode, ReplicaSelect};
+use crate::node::error::NodeError;
+use crate::rpc::{Service, convert};
+use crate::state::Reply;
+use crate::state::command::{
+    Command, End, EndItem, KEYS_PER_COMMAND_MAX, Key, Revoke, Start, StartItem,
+};
+use crate::wire::requests::{
+    BatchPutEndRequest, BatchPutRevokeRequest, BatchPutStartRequest, PutEndRequest,
+    PutRevokeRequest, PutStartRequest,
+};
+use crate::wire::types::{ObjectMeta, ReplicaDescriptor, ReplicateConfig};
+
+type Started = Result<Vec<ReplicaDescriptor<Arc<str>>>, ErrorCode>;
+type Ended = Result<(), ErrorCode>;
+
+pub async fn put_start(service: &Service, request: PutStartRequest<&[u8]>) -> Answer<Started> {
+    let (client, config) = (request.client_id, &request.config);
+    let started = start(service, client, &[request.key], &[request.slice_length], config).await?;
+    Ok(only(started))
+}
+
+pub async fn batch_put_start(
+    service: &Service,
+    request: BatchPutStartRequest<&[u8]>,
+) -> Answer<Vec<Started>> {
+    let (client, config) = (request.client_id, &request.config);
+    start(service, client, &request.keys, &request.slice_lengths, config).await
+}
+
+pub async fn put_end(service: &Service, request: PutEndRequest<&[u8]>) -> Answer<Ended> {
+    let (client, metas) = (request.client_id, [request.object_meta]);
+    let ended = end(service, client, &metas, convert::select(request.replica_type)).await?;
+    Ok(only(ended))
+}
+
+pub async fn batch_put_end(
+    service: &Service,
+    request: BatchPutEndRequest<&[u8]>,
+) -> Answer<Vec<Ended>> {
+    let select = convert::select(request.replica_type);
+    end(service, request.client_id, &request.object_metas, select).await
+}
+
+pub async fn put_revoke(service: &Service, request: PutRevokeRequest<&[u8]>) -> Answer<Ended> {
+    let select = convert::select(request.replica_type);
+    Ok(only(revoke(service, request.client_id, &[request.key], select).await?))
+}
+
+pub async fn batch_put_revoke(
+    service: &Service,
+    request: BatchPutRevokeRequest<&[u8]>,
+) -> Answer<Vec<Ended>> {
+    let select = convert::select(request.replica_type);
+    revoke(service, request.client_id, &request.keys, select).await
+}
+
+/// The result of a call with one key.
+fn only<T>(results: Vec<Result<T, ErrorCode>>) -> Result<T, ErrorCode> {
+    results.into_iter().next().unwrap_or(Err(ErrorCode::InternalError))
+}
+
+async fn start(
+    service: &Service,
+    client: ClientId,
+    keys: &[&[u8]],
+    sizes: &[u64],
+    config: &ReplicateConfig<&[u8]>,
+) -> Answer<Vec<Started>> {
+    let settings = service.node.settings();
+    let refused = |code| Ok(keys.iter().map(|_| Err(code)).collect());
+    if keys.len() != sizes.len() {
+        return refused(ErrorCode::InvalidParams);
+    }
+    let checked = convert::write_config(config, &settings.pins)
+        .and_then(|write| Ok((write, convert::groups(config, keys.len())?)));
+    let (write, groups) = match checked {
+        Ok(checked) => checked,
+        Err(code) => return refused(code),
+    };
+    // An empty key or a size of 0 fails only its own item.
+    let items = keys.iter().zip(sizes).zip(groups).map(|((key, &size), group)| {
+        let is_valid = !key.is_empty() && size != 0;
+        is_valid.then(|| StartItem { key: Key(key.to_vec()), size, group })
+    });
+    let propose = async |items: Vec<StartItem>| {
+        let command = Command::PutStart(Start {
+            client,
+            tenant: None,
+            items,
+            config: write.clone(),
+            rules: settings.rules,
+        });
+        match service.node.propose(&command).await? {
+            Reply::Starts(started) => Ok(started),
+            other => Err(unexpected(&other)),
+        }
+    };
+    let started: Vec<Result<Vec<Descriptor>, ErrorCode>> = in_chunks(items, propose).await?;
+    Ok(started.into_iter().map(|started| started.map(convert::descriptors)).collect())
+}
+
+async fn end(
+    service: &Service,
+    client: ClientId,
+    metas: &[ObjectMeta<&[u8]>],
+    select: Result<ReplicaSelect, ErrorCode>,
+) -> Answer<Vec<Ended>> {
+    let select = match select {
+        Ok(select) => select,
+        Err(code) => return Ok(metas.iter().map(|_| Err(code)).collect()),
+    };
+    let items = metas.iter().map(|meta| {
+        Some(EndItem { key: Key(meta.key.to_vec()), checksum: meta.object_checksum })
+    });
+    let propose = async |items: Vec<EndItem>| {
+        let command = Command::PutEnd(End { client, tenant: None, items, select });
+        results(service.node.propose(&command).await?)
+    };
+    in_chunks(items, propose).await
+}
+
+async fn revoke(
+    service: &Service,
+    client: ClientId,
+    keys: &[&[u8]],
+    select: Result<ReplicaSelect, ErrorCode>,
+) -> Answer<Vec<Ended>> {
+    let select = match select {
+        Ok(select) => select,
+        Err(code) => return Ok(keys.iter().map(|_| Err(code)).collect()),
+    };
+    let items = keys.iter().map(|key| Some(Key(key.to_vec())));
+    let propose = async |keys: Vec<Key>| {
+        let command = Command::PutRevoke(Revoke { client, tenant: None, keys, select });
+        results(service.node.propose(&command).await?)
+    };
+    in_chunks(items, propose).await
+}
+
+fn results(reply: Reply) -> Result<Vec<Ended>, NodeError> {
+    match reply {
+        Reply::Results(results) => Ok(results),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// A reply of another family: the command was applied and what came of it cannot be told.
+pub fn unexpected(reply: &Reply) -> NodeError {
+    NodeError::OutcomeUnknown(format!("the state gave a reply of another kind: {reply:?}"))
+}
+
+/// Proposes items in commands of bounded size, in order. `None` stands for an item that broke a rule.
+async fn in_chunks<I, T>(
+    items: impl Iterator<Item = Option<I>>,
+    propose: impl AsyncFn(Vec<I>) -> Result<Vec<Result<T, ErrorCode>>, NodeError>,
+) -> Answer<Vec<Result<T, ErrorCode>>> {
+    let mut results = Vec::new();
+    let mut items = items.peekable();
+    while items.peek().is_some() {
+        let chunk: Vec<Option<I>> = items.by_ref().take(KEYS_PER_COMMAND_MAX).collect();
+        let is_valid: Vec<bool> = chunk.iter().map(Option::is_some).collect();
+        let valid: Vec<I> = chunk.into_iter().flatten().collect();
+        let mut proposed = match valid.is_empty() {
+            true => Vec::new(),
+            false => propose(valid).await?,
+        }
+        .into_iter();
+        results.extend(is_valid.into_iter().map(|is_valid| match is_valid {
+            true => proposed.next().unwrap_or(Err(ErrorCode::InternalError)),
+            false => Err(ErrorCode::InvalidParams),
+        }));
+    }
+    Ok(results)
+}
