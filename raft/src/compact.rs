@@ -10,16 +10,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use openraft::Raft;
+use openraft::base::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::adapter::{Adapter, Applied};
 use crate::config::Config;
 use crate::log::LogStore;
+use crate::machine::SaveFn;
 use crate::snapshot_file::SnapshotDir;
-use crate::types::TypeConfig;
+use crate::types::{SnapshotMeta, TypeConfig};
 
 /// How often the size of the log is looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -100,7 +101,6 @@ impl Compactor {
     }
 
     async fn compact(&self) -> Result<Option<u64>, String> {
-        let freeze = |adapter: &mut Adapter| std::future::ready(adapter.freeze()).boxed();
         let frozen = self.raft.with_state_machine(freeze).await;
         let (meta, save) = frozen.map_err(|e| e.to_string())?;
         let Some(last) = meta.last_log_id else { return Ok(None) };
@@ -130,4 +130,9 @@ impl Compactor {
         let upto = point.min(covered.index);
         self.raft.trigger().purge_log(upto).await.map_err(|e| e.to_string())
     }
+}
+
+/// Runs between two entries, in the state machine's worker.
+fn freeze(adapter: &mut Adapter) -> BoxFuture<'_, (SnapshotMeta, SaveFn)> {
+    Box::pin(std::future::ready(adapter.freeze()))
 }

@@ -68,7 +68,11 @@ pub struct Config {
 impl Config {
     /// Defaults for one node: no peers, sync durability, fail-over in about one and a half
     /// seconds.
-    pub fn new(node_id: NodeId, cluster_id: impl Into<String>, data_dir: impl Into<PathBuf>) -> Self {
+    pub fn new(
+        node_id: NodeId,
+        cluster_id: impl Into<String>,
+        data_dir: impl Into<PathBuf>,
+    ) -> Self {
         Self {
             node_id,
             cluster_id: cluster_id.into(),

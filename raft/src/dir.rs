@@ -118,9 +118,7 @@ fn read_identity(root: &Path) -> Result<Option<Identity>, OpenError> {
         Err(source) => return Err(OpenError::Io { what: "open", path, source }),
     };
     let mut bytes = Vec::new();
-    file.take(IDENTITY_BYTES_MAX)
-        .read_to_end(&mut bytes)
-        .map_err(OpenError::io("read", &path))?;
+    file.take(IDENTITY_BYTES_MAX).read_to_end(&mut bytes).map_err(OpenError::io("read", &path))?;
     match record::open::<Identity>(&bytes) {
         Ok(identity) if identity.format > FORMAT => Err(OpenError::NewerFormat {
             dir: root.to_owned(),
@@ -164,8 +162,7 @@ fn create_identity(root: &Path, config: &Config) -> Result<Identity, OpenError> 
         incarnation: rand::random(),
     };
     let path = root.join("identity");
-    let bytes = record::seal(&identity)
-        .map_err(|e| OpenError::damaged("identity", &path, e))?;
+    let bytes = record::seal(&identity).map_err(|e| OpenError::damaged("identity", &path, e))?;
     write_file(&path, &bytes).map_err(OpenError::io("write", &path))?;
     Ok(identity)
 }
@@ -232,12 +229,8 @@ mod tests {
         drop(DataDir::open(&config(dir.path())).unwrap());
         let path = dir.path().join("identity");
         let good = std::fs::read(&path).unwrap();
-        let newer = Identity {
-            format: FORMAT + 1,
-            cluster_id: "one".into(),
-            node_id: 1,
-            incarnation: 0,
-        };
+        let newer =
+            Identity { format: FORMAT + 1, cluster_id: "one".into(), node_id: 1, incarnation: 0 };
         std::fs::write(&path, record::seal(&newer).unwrap()).unwrap();
         assert!(matches!(DataDir::open(&config(dir.path())), Err(OpenError::NewerFormat { .. })));
         let mut bad = good.clone();

@@ -10,6 +10,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use openraft::Instant as _;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -181,12 +182,12 @@ impl LeaseCell {
 
     fn quorum_until(&self, metrics: &Metrics, guard: &Guard) -> Nanos {
         let Some(acked) = metrics.last_quorum_acked.as_ref() else { return NEVER };
-        let acked = acked.into_inner();
-        if guard.floor.is_some_and(|floor| acked < floor) {
+        let age = acked.into_inner().elapsed();
+        if guard.floor.is_some_and(|floor| age >= floor.elapsed()) {
             return NEVER;
         }
         let worth = (self.lease * 4 / 5).saturating_sub(MARGIN);
-        let left = worth.saturating_sub(acked.elapsed());
+        let left = worth.saturating_sub(age);
         if left.is_zero() {
             return NEVER;
         }

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use openraft::async_runtime::watch::WatchReceiver as _;
 use openraft::errors::{ClientWriteError, ForwardToLeader, LinearizableReadError, RaftError};
-use openraft::{LinearizerOption, Raft};
+use openraft::{Instant as _, LinearizerOption, Raft};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -231,7 +232,7 @@ impl Inner {
         }
         let alone = {
             let metrics = self.raft.metrics();
-            let metrics = metrics.borrow();
+            let metrics = metrics.borrow_watched();
             metrics.membership_config.voter_ids().eq([self.config.node_id])
         };
         if !alone {
@@ -254,10 +255,7 @@ impl Inner {
         }
     }
 
-    async fn propose(
-        &self,
-        entry: Bytes,
-    ) -> Result<crate::machine::AnyReply, ProposeError> {
+    async fn propose(&self, entry: Bytes) -> Result<crate::machine::AnyReply, ProposeError> {
         if !open::fits(entry.len()) {
             return Err(ProposeError::TooLarge { size: entry.len(), limit: ENTRY_BYTES_MAX });
         }
@@ -305,7 +303,7 @@ impl Inner {
     }
 
     fn status(&self) -> Status {
-        let metrics: Metrics = self.raft.metrics().borrow().clone();
+        let metrics: Metrics = self.raft.metrics().borrow_watched().clone();
         let role = self.lease.role().borrow().clone();
         let current = self.applied.current();
         let dir = &self.config.data_dir;

@@ -234,10 +234,7 @@ impl TryFrom<MetaRecord> for SnapshotMeta {
         let membership = Membership::try_from(meta.membership)?;
         Ok(SnapshotMeta {
             last_log_id: meta.last.map(LogId::from),
-            last_membership: StoredMembership::new(
-                meta.membership_at.map(LogId::from),
-                membership,
-            ),
+            last_membership: StoredMembership::new(meta.membership_at.map(LogId::from), membership),
         })
     }
 }

@@ -221,8 +221,7 @@ impl SnapshotDir {
     /// Makes a complete, synced file the current one and removes older ones; blocking.
     pub(crate) fn adopt(&self, temp: &Path) -> Result<SnapshotFile, SnapshotError> {
         let meta = SnapshotFile::open(temp)?.meta;
-        let (index, term) =
-            meta.last_log_id.as_ref().map_or((0, 0), |id| (id.index, term_of(id)));
+        let (index, term) = meta.last_log_id.as_ref().map_or((0, 0), |id| (id.index, term_of(id)));
         let path = self.dir.join(format!("{index:020}-{term}.{SUFFIX}"));
         std::fs::rename(temp, &path).map_err(SnapshotError::io(temp))?;
         sync_parent(&path).map_err(SnapshotError::io(&path))?;

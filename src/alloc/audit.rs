@@ -1,7 +1,7 @@
 //! Proves that a table is consistent: the one walk behind both `check` and `from_raw`.
 //!
-//! Trusts no link: every number is looked up in the table, where an index out of range reads as a blank
-//! slot, and every walk is bounded by the number of nodes. Reports, never repairs.
+//! Trusts no link: every number is looked up in the table, where an index out of range reads as a
+//! blank slot, and every walk is bounded by the number of nodes. Reports, never repairs.
 
 use super::AllocatorFault;
 use super::bins::{BINS, NONE, USABLE_BINS, bin_down, bin_up, size_of};
@@ -43,8 +43,8 @@ impl Findings {
 impl OffsetAllocator {
     /// Every invariant of the allocator, walked; empty if all hold. At most 16 findings.
     ///
-    /// Used and free ranges tile the segment, neighbours are linked and free ones merged, lists, masks
-    /// and sums agree with the nodes, and the stack holds exactly the slots without a node.
+    /// Used and free ranges tile the segment, neighbours are linked and free ones merged, lists,
+    /// masks and sums agree with the nodes, and the stack holds exactly the slots without a node.
     pub fn check(&self) -> Vec<AllocatorFault> {
         let mut findings = Findings(Vec::new());
         let mut order: Vec<(u32, Node)> = self.nodes.iter().map(|(i, node)| (i, *node)).collect();

@@ -1,14 +1,15 @@
 //! Size classes of the offset allocator and the heads of their free lists.
 //!
 //! A class is a tiny float: three mantissa bits above a five-bit exponent, so classes lie 1/8 of a
-//! power of two apart. Guards: a mask bit is set exactly when the list below it has a head. Knows nodes
-//! only by number; what a list links together is the business of `offset.rs`.
-//! Rule: behaviour 6.6 and snapshot format 7.5, class for class.
+//! power of two apart. Guards: a mask bit is set exactly when the list below it has a head. Knows
+//! nodes only by number; what a list links together is the business of `offset.rs`. Rule: behaviour
+//! 6.6 and snapshot format 7.5, class for class.
 
-/// "No node": the link value for an end of a list and for a missing neighbour (snapshot format 7.4).
+/// "No node": the link value for an end of a list and for a missing neighbour (snapshot format
+/// 7.4).
 pub const NONE: u32 = u32::MAX;
 
-/// Classes that the snapshot format names; those from [`USABLE_BINS`] on are always empty.
+/// Classes that the snapshot format names; those from 240 on are always empty.
 pub const BINS: usize = 256;
 
 /// Classes that a size up to [`UNITS_MAX`] can fall into.

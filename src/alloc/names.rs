@@ -1,9 +1,9 @@
 //! The allocatable names in their order, and the hosts they live on.
 //!
-//! Several segments may share a name (one client mounts each of its buffers under its own); a name is
-//! one place for a replica. The order of names is state: a random start position means nothing without
-//! it. Guards: a name is listed exactly while it has members; removal swaps with the last (behaviour
-//! 5.1). `M` is the caller's number for a segment.
+//! Several segments may share a name (one client mounts each of its buffers under its own); a name
+//! is one place for a replica. The order of names is state: a random start position means nothing
+//! without it. Guards: a name is listed exactly while it has members; removal swaps with the last
+//! (behaviour 5.1). `M` is the caller's number for a segment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ impl<M: PartialEq> NameList<M> {
         NameList { names: Vec::new(), places: BTreeMap::new() }
     }
 
-    /// Adds a segment under a name, at the end of the list if the name is new. Adding a segment that is
-    /// already there changes nothing.
+    /// Adds a segment under a name, at the end of the list if the name is new. Adding a segment
+    /// that is already there changes nothing.
     pub fn add(&mut self, name: &Arc<str>, member: M) {
         let place = *self.places.entry(name.clone()).or_insert(self.names.len());
         if place == self.names.len() {
@@ -118,8 +118,9 @@ impl HostNames {
         }
     }
 
-    /// All names, nearest first: hosts as a ring from the writer's (or the next greater one), and in
-    /// each host the sorted names rotated by `key_hash`, so that keys spread over a host's segments.
+    /// All names, nearest first: hosts as a ring from the writer's (or the next greater one), and
+    /// in each host the sorted names rotated by `key_hash`, so that keys spread over a host's
+    /// segments.
     pub fn nearest_first(
         &self,
         writer_host: &str,

@@ -1,10 +1,11 @@
 //! The offset allocator of one segment: the same addresses for the same requests as the peer.
 //!
-//! Nodes are ranges of units; they tile the segment, each linked to its neighbours, free ones also into
-//! the list of their class. Guards: no two used ranges overlap, neighbouring free ranges are merged, and
-//! a clone (or a saved and restored table) answers every later request alike. Every used node carries
-//! the handle of its owner, so that a lost segment finds its objects without a walk over all objects.
-//! Saving and restoring is `raw.rs`, proving is `audit.rs`. Rule: behaviour 6.6, snapshot format 7.5.
+//! Nodes are ranges of units; they tile the segment, each linked to its neighbours, free ones also
+//! into the list of their class. Guards: no two used ranges overlap, neighbouring free ranges are
+//! merged, and a clone (or a saved and restored table) answers every later request alike. Every
+//! used node carries the handle of its owner, so that a lost segment finds its objects without a
+//! walk over all objects. Saving and restoring is `raw.rs`, proving is `audit.rs`. Rule: behaviour
+//! 6.6, snapshot format 7.5.
 
 use super::AllocatorFault;
 use super::bins::{FreeLists, NONE, UNITS_MAX, bin_down, bin_up, size_of};
@@ -58,8 +59,8 @@ pub(super) struct Node {
     pub(super) size: u32,
     /// Free: the previous node of the class list. Used: the owner (the peer keeps "none" here).
     pub(super) tag: u32,
-    /// Free: the next node of the class list. Used: what it was when the node left its list; nothing
-    /// reads it, but the peer saves it, so an equal table keeps it.
+    /// Free: the next node of the class list. Used: what it was when the node left its list;
+    /// nothing reads it, but the peer saves it, so an equal table keeps it.
     pub(super) bin_next: u32,
     pub(super) left: u32,
     pub(super) right: u32,
@@ -109,7 +110,8 @@ impl Row for Node {
     }
 }
 
-/// Allocates ranges of one segment. Cloning costs pointers: chunks of nodes are copied when written.
+/// Allocates ranges of one segment. Cloning costs pointers: chunks of nodes are copied when
+/// written.
 #[derive(Clone, Debug)]
 pub struct OffsetAllocator {
     /// `base + capacity` does not overflow.
@@ -132,15 +134,15 @@ pub struct OffsetAllocator {
     /// Number of used nodes.
     pub(super) used_count: u64,
     pub(super) lists: Box<FreeLists>,
-    pub(super) nodes: LazyTable<Node>,
-    pub(super) stack: LazyTable<u32>,
+    pub(super) nodes: LazyTable<Node, 255>,
+    pub(super) stack: LazyTable<u32, 1019>,
 }
 
 impl OffsetAllocator {
     /// An empty segment of `size` bytes at address `base`.
     ///
-    /// Errors: [`AllocatorFault::BadRange`] if `size` is 0 or the range passes the end of the address
-    /// space.
+    /// Errors: [`AllocatorFault::BadRange`] if `size` is 0 or the range passes the end of the
+    /// address space.
     pub fn new(base: u64, size: u64) -> Result<Self, AllocatorFault> {
         let mut allocator = Self::without_nodes(base, size)?;
         allocator.insert_free(0, allocator.size);
@@ -174,8 +176,8 @@ impl OffsetAllocator {
     /// Takes a range of at least `bytes` bytes for `owner`, an opaque handle of the caller.
     ///
     /// `None` if `bytes` is 0 or above the greatest region, if no free range of a sufficient class
-    /// exists (a free range of exactly the size may not count, behaviour 6.6), or if all node slots are
-    /// taken.
+    /// exists (a free range of exactly the size may not count, behaviour 6.6), or if all node slots
+    /// are taken.
     pub fn allocate(&mut self, bytes: u64, owner: u32) -> Option<Allocation> {
         let class = bin_up(self.units_of(bytes)?);
         if self.taken == self.slots_max {
@@ -302,7 +304,8 @@ impl OffsetAllocator {
         self.capacity
     }
 
-    /// Bytes asked for by what is allocated now; rounding is not counted (behaviour 6.6, accounting).
+    /// Bytes asked for by what is allocated now; rounding is not counted (behaviour 6.6,
+    /// accounting).
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes
     }

@@ -19,8 +19,8 @@ impl Rng {
         Rng { state: seed }
     }
 
-    /// The generator of one command of an entry: `lane` is the command's place in the entry, so that
-    /// adding a draw to one command does not move the draws of the next.
+    /// The generator of one command of an entry: `lane` is the command's place in the entry, so
+    /// that adding a draw to one command does not move the draws of the next.
     pub fn lane(seed: u64, lane: u64) -> Self {
         let mut spread = Rng::new(seed ^ mix(lane.wrapping_mul(STEP)));
         Rng::new(spread.next_u64())
@@ -70,6 +70,7 @@ mod tests {
         assert_eq!((rng.below(0), rng.below(1)), (0, 0));
     }
 
-    const DRAWS_OF_SEED_7: [usize; 8] = [0; 8];
-    const LANES_OF_SEED_7: [u64; 3] = [0; 3];
+    const DRAWS_OF_SEED_7: [usize; 8] = [3, 0, 9, 5, 4, 2, 4, 3];
+    const LANES_OF_SEED_7: [u64; 3] =
+        [13_309_476_754_707_697_221, 5_651_114_593_729_759_386, 7_662_323_311_185_226_293];
 }

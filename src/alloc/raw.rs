@@ -1,9 +1,9 @@
 //! The allocator as the peer saves it, and back.
 //!
-//! `raw` writes every field of snapshot format 7.4; `from_raw` accepts a table only when all of it is
-//! consistent and every used node has exactly one handle, so that the restored allocator answers as the
-//! saved one would. What the peer leaves behind in slots that hold no node is not kept: nothing reads
-//! it, and such slots cost no memory here. Damaged tables go to `rebuild.rs`.
+//! `raw` writes every field of snapshot format 7.4; `from_raw` accepts a table only when all of it
+//! is consistent and every used node has exactly one handle, so that the restored allocator answers
+//! as the saved one would. What the peer leaves behind in slots that hold no node is not kept:
+//! nothing reads it, and such slots cost no memory here. Damaged tables go to `rebuild.rs`.
 
 use super::AllocatorFault;
 use super::bins::{BINS, NONE, bin_up, size_of};

@@ -1,8 +1,9 @@
 //! A consistent allocator from the live ranges alone, for a saved table that is damaged.
 //!
-//! Every range keeps its address, because a client's memory already holds the bytes there; node numbers
-//! and the order of free lists are new. Guards: the result passes `check`, and each range that could not
-//! be placed is reported with the reason, so that its object is given up rather than overlapped.
+//! Every range keeps its address, because a client's memory already holds the bytes there; node
+//! numbers and the order of free lists are new. Guards: the result passes `check`, and each range
+//! that could not be placed is reported with the reason, so that its object is given up rather than
+//! overlapped.
 
 use super::AllocatorFault;
 use super::bins::{NONE, bin_up, size_of};

@@ -1,9 +1,10 @@
 //! Which segments an object goes to, and in which order they are tried.
 //!
-//! Pure functions over a [`Pool`]: they know places of names and whether a try succeeded, nothing of
-//! objects, segments or addresses. Guards: each replica goes to another name; equal seed, names and
-//! answers give equal places, so every node that applies the entry decides alike (ratios are compared by
-//! cross-multiplication, never as floats). Rule: behaviour 6.2 and 6.3; local order is in `names.rs`.
+//! Pure functions over a [`Pool`]: they know places of names and whether a try succeeded, nothing
+//! of objects, segments or addresses. Guards: each replica goes to another name; equal seed, names
+//! and answers give equal places, so every node that applies the entry decides alike (ratios are
+//! compared by cross-multiplication, never as floats). Rule: behaviour 6.2 and 6.3; local order is
+//! in `names.rs`.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -101,11 +102,12 @@ pub struct Placed<S> {
     pub space: S,
 }
 
-/// Finds space for up to `replicas` replicas, each on another name; `preferred` names come first, in
-/// order (places out of range and repetitions are skipped).
+/// Finds space for up to `replicas` replicas, each on another name; `preferred` names come first,
+/// in order (places out of range and repetitions are skipped).
 ///
-/// Returns at least one, and fewer than asked if no more could be had. The caller frees what it does
-/// not accept. Errors: `InvalidParams` if `replicas` is 0, `NoAvailableHandle` if nothing could be had.
+/// Returns at least one, and fewer than asked if no more could be had. The caller frees what it
+/// does not accept. Errors: `InvalidParams` if `replicas` is 0, `NoAvailableHandle` if nothing
+/// could be had.
 pub fn place<P: Pool>(
     strategy: Strategy,
     replicas: u64,

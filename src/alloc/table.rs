@@ -1,14 +1,11 @@
 //! A table that costs memory only where it was written, and shares it between copies.
 //!
-//! Rows live in chunks behind `Arc`. A chunk appears with its first row that is not blank, goes with the
-//! last one, and is copied when a clone (a frozen state) still holds it, so that cloning costs pointers.
-//! Guards: `in_use` of a chunk is the number of its rows that are not blank. Leaves every bound on the
-//! index to its owner; an index never written reads as blank.
+//! Rows live in chunks behind `Arc`. A chunk appears with its first row that is not blank, goes
+//! with the last one, and is copied when a clone (a frozen state) still holds it, so that cloning
+//! costs pointers. Guards: `in_use` of a chunk is the number of its rows that are not blank. Leaves
+//! every bound on the index to its owner; an index never written reads as blank.
 
 use std::sync::Arc;
-
-/// Rows a chunk. Small enough that an idle segment costs a few KiB.
-const CHUNK_ROWS: usize = 256;
 
 /// A row type with a value that need not be stored.
 pub(super) trait Row: Copy {
@@ -30,33 +27,35 @@ impl Row for u32 {
 }
 
 #[derive(Clone, Debug)]
-struct Chunk<T> {
+struct Chunk<T, const ROWS: usize> {
     in_use: u32,
-    rows: [T; CHUNK_ROWS],
+    rows: [T; ROWS],
 }
 
-/// Rows by index; see the file's head.
+/// Rows by index; see the file's head. `ROWS` is the number of rows a chunk: choose it so that a
+/// chunk, with its 24 bytes of head, just fills a size class of the memory allocator (a power of
+/// two).
 #[derive(Clone, Debug)]
-pub(super) struct LazyTable<T> {
-    chunks: Vec<Option<Arc<Chunk<T>>>>,
+pub(super) struct LazyTable<T, const ROWS: usize> {
+    chunks: Vec<Option<Arc<Chunk<T, ROWS>>>>,
 }
 
-fn split(index: u32) -> (usize, usize) {
+fn split<const ROWS: usize>(index: u32) -> (usize, usize) {
     let index = index as usize;
-    (index / CHUNK_ROWS, index % CHUNK_ROWS)
+    (index / ROWS, index % ROWS)
 }
 
-fn join(chunk: usize, row: usize) -> u32 {
-    (chunk * CHUNK_ROWS + row) as u32
+fn join<const ROWS: usize>(chunk: usize, row: usize) -> u32 {
+    (chunk * ROWS + row) as u32
 }
 
-impl<T: Row> LazyTable<T> {
+impl<T: Row, const ROWS: usize> LazyTable<T, ROWS> {
     pub(super) fn new() -> Self {
         LazyTable { chunks: Vec::new() }
     }
 
     pub(super) fn get(&self, index: u32) -> T {
-        let (chunk, row) = split(index);
+        let (chunk, row) = split::<ROWS>(index);
         let found = self.chunks.get(chunk).and_then(Option::as_ref);
         match found.and_then(|chunk| chunk.rows.get(row)) {
             Some(row) => *row,
@@ -69,7 +68,7 @@ impl<T: Row> LazyTable<T> {
     }
 
     pub(super) fn update(&mut self, index: u32, change: impl FnOnce(&mut T)) {
-        let (chunk_number, row_number) = split(index);
+        let (chunk_number, row_number) = split::<ROWS>(index);
         if chunk_number >= self.chunks.len() {
             self.chunks.resize_with(chunk_number + 1, || None);
         }
@@ -79,7 +78,7 @@ impl<T: Row> LazyTable<T> {
         let shared = place.get_or_insert_with(|| {
             Arc::new(Chunk {
                 in_use: 0,
-                rows: std::array::from_fn(|row| T::blank(join(chunk_number, row))),
+                rows: std::array::from_fn(|row| T::blank(join::<ROWS>(chunk_number, row))),
             })
         });
         let chunk = Arc::make_mut(shared);
@@ -103,7 +102,7 @@ impl<T: Row> LazyTable<T> {
         let chunks = self.chunks.iter().enumerate();
         chunks.flat_map(|(number, chunk)| {
             let rows = chunk.iter().flat_map(|chunk| chunk.rows.iter().enumerate());
-            rows.map(move |(row, value)| (join(number, row), value))
+            rows.map(move |(row, value)| (join::<ROWS>(number, row), value))
                 .filter(|(index, value)| !value.is_blank(*index))
         })
     }
@@ -121,7 +120,7 @@ mod tests {
 
     #[test]
     fn only_rows_that_differ_from_blank_cost_memory() {
-        let mut table: LazyTable<u32> = LazyTable::new();
+        let mut table: LazyTable<u32, 255> = LazyTable::new();
         assert_eq!(table.get(1_000_000), 1_000_000);
         table.set(700, 5);
         table.set(701, 701);
@@ -133,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_clone_does_not_see_later_writes() {
-        let mut table: LazyTable<u32> = LazyTable::new();
+        let mut table: LazyTable<u32, 255> = LazyTable::new();
         table.set(3, 9);
         let frozen = table.clone();
         table.set(3, 8);

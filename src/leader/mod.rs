@@ -31,7 +31,13 @@ pub struct LeaderContext {
 
 impl LeaderContext {
     /// A fresh context at take-over. `lease_ttl_max` is the longest read lease that any leader grants.
-    pub fn new(term: u64, now: Millis, heard: Duration, lease_ttl_max: Ttl, client_ttl: Duration) -> Self {
+    pub fn new(
+        term: u64,
+        now: Millis,
+        heard: Duration,
+        lease_ttl_max: Ttl,
+        client_ttl: Duration,
+    ) -> Self {
         LeaderContext {
             term,
             since: now,

@@ -89,9 +89,9 @@ impl MasterNode {
             let now = self.clock().now(self.machine().view().clock());
             let next_pin = self.machine().next_deadline();
             let release_timeout_ms = self.settings().rules.release_timeout_ms;
-            let plan = self.machine().look(|state| {
-                leader.sweeper.lock().plan(state, next_pin, now, release_timeout_ms)
-            });
+            let plan = self
+                .machine()
+                .look(|state| leader.sweeper.lock().plan(state, next_pin, now, release_timeout_ms));
             let Some(sweep) = plan else { return Ok(()) };
             if let Reply::Swept(swept) = self.propose(&Command::Sweep(sweep)).await? {
                 leader.sweeper.lock().learn(&swept);
@@ -122,8 +122,7 @@ impl MasterNode {
             ending.map(|(_, mounted)| mounted.segment.id).collect::<Vec<_>>()
         });
         for segment in unmounting {
-            let step =
-                Command::DrainUnmounted { segment, allocations_max: ALLOCATIONS_PER_STEP };
+            let step = Command::DrainUnmounted { segment, allocations_max: ALLOCATIONS_PER_STEP };
             while let Reply::Drained { is_finished: false } = self.propose(&step).await? {}
         }
         Ok(())

@@ -65,9 +65,7 @@ pub fn groups(
 ) -> Result<Vec<Option<Key>>, ErrorCode> {
     match &config.group_ids {
         None => Ok(vec![None; keys]),
-        Some(ids) if ids.len() == keys => {
-            Ok(ids.iter().map(|id| Some(Key(id.to_vec()))).collect())
-        }
+        Some(ids) if ids.len() == keys => Ok(ids.iter().map(|id| Some(Key(id.to_vec()))).collect()),
         Some(_) => Err(ErrorCode::InvalidParams),
     }
 }

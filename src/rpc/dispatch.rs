@@ -1,17 +1,15 @@
 //! From a function to its handler: one table, no logic.
 
+use super::Service;
 use super::handlers::{read, remove, segment, session, write};
 use super::tally::Tally;
-use super::Service;
 use crate::model::ErrorCode;
 use crate::node::error::NodeError;
-use crate::wire::call::{
-    decode_request, encode_refusal, encode_response, encode_rpc_error,
-};
-use crate::wire::calls::{self, CallVisitor, with_call};
-use crate::wire::call::Call;
-use crate::wire::frame::{RequestHead, RpcError};
 use crate::wire::Function;
+use crate::wire::call::Call;
+use crate::wire::call::{decode_request, encode_refusal, encode_response, encode_rpc_error};
+use crate::wire::calls::{self, CallVisitor, with_call};
+use crate::wire::frame::{RequestHead, RpcError};
 
 macro_rules! routes {
     ($service:ident, $head:ident, $body:ident, $out:ident, $function:ident;

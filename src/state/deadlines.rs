@@ -1,11 +1,11 @@
 //! The deadline index: which soft pin ends next, without a walk over all objects.
 //!
 //! A min-heap of (deadline, object) beside the latest registration of each object (RFC "Deadline
-//! index"). The map is the truth; a heap entry that differs from it is stale and dropped when it comes
-//! up. Guards: every live registration is in the heap; the heap never exceeds
-//! max([`HEAP_FLOOR`], 2 x live). Derived state: never saved, rebuilt from the objects. What the answers
-//! depend on is the map alone, so a rebuilt index and a maintained one answer alike. The caller compares
-//! the exact deadline with the object before it clears a pin.
+//! index"). The map is the truth; a heap entry that differs from it is stale and dropped when it
+//! comes up. Guards: every live registration is in the heap; the heap never exceeds
+//! max([`HEAP_FLOOR`], 2 x live). Derived state: never saved, rebuilt from the objects. What the
+//! answers depend on is the map alone, so a rebuilt index and a maintained one answer alike. The
+//! caller compares the exact deadline with the object before it clears a pin.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -67,8 +67,8 @@ type HeapItem = Reverse<(Packed, u32)>;
 /// Deadlines of all active soft pins; see the file's head.
 #[derive(Debug, Default)]
 pub struct DeadlineIndex {
-    /// Holds exactly the (object, deadline) of every object whose pin is active. Never iterated for an
-    /// answer without sorting.
+    /// Holds exactly the (object, deadline) of every object whose pin is active. Never iterated for
+    /// an answer without sorting.
     latest: Latest,
     /// Superset of `latest`, in deadline order.
     heap: BinaryHeap<HeapItem>,
@@ -80,7 +80,8 @@ impl DeadlineIndex {
         Self::default()
     }
 
-    /// Registers the deadline of an object in place of any earlier one. The same one again is a no-op.
+    /// Registers the deadline of an object in place of any earlier one. The same one again is a
+    /// no-op.
     pub fn register(&mut self, deadline: Deadline, object: ObjectRef) {
         let packed = Packed::from(deadline);
         match self.latest.entry(object.0) {
@@ -90,7 +91,8 @@ impl DeadlineIndex {
                 entry.insert(packed);
             }
         }
-        // Grow by an eighth, not by doubling: the slack of a doubled heap would cost 12 bytes a pin.
+        // Grow by an eighth, not by doubling: the slack of a doubled heap would cost 12 bytes a
+        // pin.
         if self.heap.len() == self.heap.capacity() {
             self.heap.reserve_exact(self.heap.len() / 8 + 64);
         }
@@ -117,8 +119,8 @@ impl DeadlineIndex {
 
     /// Takes the registrations due at `now`, at most `limit`, by ascending (deadline, object).
     ///
-    /// Fewer than `limit` means that nothing more is due. Costs O(log n) for each entry returned and
-    /// for each stale one passed on the way.
+    /// Fewer than `limit` means that nothing more is due. Costs O(log n) for each entry returned
+    /// and for each stale one passed on the way.
     pub fn take_due(&mut self, now: Millis, limit: usize) -> Vec<(Deadline, ObjectRef)> {
         let mut due = Vec::new();
         while due.len() < limit {
@@ -213,13 +215,15 @@ impl DeadlineIndex {
         self.heap = BinaryHeap::from(items);
     }
 
-    /// Compacts, and gives memory back once three quarters of it lie idle.
+    /// Compacts, and gives memory back once nearly all of it lies idle.
     fn settle_size(&mut self) {
         self.compact();
-        if self.heap.capacity() > HEAP_FLOOR && self.heap.len() < self.heap.capacity() / 4 {
+        // Not earlier: moving what is left stalls the caller, and a sixteenth is moved quickly.
+        let is_idle = |len: usize, capacity: usize| capacity > HEAP_FLOOR && len < capacity / 16;
+        if is_idle(self.heap.len(), self.heap.capacity()) {
             self.heap.shrink_to(self.heap.len() * 2);
         }
-        if self.latest.capacity() > HEAP_FLOOR && self.latest.len() < self.latest.capacity() / 4 {
+        if is_idle(self.latest.len(), self.latest.capacity()) {
             self.latest.shrink_to(self.latest.len() * 2);
         }
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Millis, Place, Replica};
+use crate::model::{Millis, Place, Replica, SegmentIdx};
 
 /// Orders the set-aside items.
 #[derive(
@@ -61,6 +61,16 @@ impl Discards {
         let discard = first.remove();
         self.staged_bytes -= discard.memory_bytes();
         Some(discard)
+    }
+
+    /// Drops what lies on a segment that is gone; items without a replica left go, too.
+    pub fn forget_segment(&mut self, segment: SegmentIdx) {
+        self.items.retain(|_, discard| {
+            self.staged_bytes -= discard.memory_bytes();
+            discard.replicas.retain(|replica| replica.place.segment() != Some(segment));
+            self.staged_bytes += discard.memory_bytes();
+            !discard.replicas.is_empty()
+        });
     }
 
     /// When the next item is due.

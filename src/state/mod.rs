@@ -15,6 +15,7 @@ pub mod command;
 pub mod deadlines;
 pub mod discards;
 pub mod encode;
+pub mod image;
 pub mod interner;
 pub mod metadata;
 mod put;

@@ -119,6 +119,11 @@ impl SegmentTable {
         self.by_id.values().filter_map(|&index| Some((index, self.get(index)?)))
     }
 
+    /// Every segment in the order in which they were mounted.
+    pub fn in_mount_order(&self) -> impl Iterator<Item = &Mounted> {
+        self.slots.iter().filter_map(Option::as_deref)
+    }
+
     /// Names that receive allocations, in allocation order.
     pub fn allocatable(&self) -> &NameList<SegmentIdx> {
         &self.allocatable

@@ -148,6 +148,7 @@ impl State {
         }
         if is_finished {
             self.segments.remove(index);
+            self.discards.forget_segment(index);
         }
         is_finished
     }

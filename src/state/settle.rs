@@ -107,13 +107,19 @@ impl State {
 
     /// Files a new object. `None`, with the object dropped, if its shard is full.
     pub(super) fn file(&mut self, hash: u64, object: Object) -> Option<ObjectRef> {
-        let after = Footprint::of(&object);
         let nodes: SmallVec<[_; 2]> = object.replicas.iter().filter_map(memory_node).collect();
-        let at = self.view.table.insert(hash, object)?;
-        self.settle(at, Footprint::ABSENT, after);
+        let at = self.file_unowned(hash, object)?;
         for (segment, node) in nodes {
             self.own(segment, node, at.0);
         }
+        Some(at)
+    }
+
+    /// As [`State::file`], while the allocators do not exist yet.
+    pub(super) fn file_unowned(&mut self, hash: u64, object: Object) -> Option<ObjectRef> {
+        let after = Footprint::of(&object);
+        let at = self.view.table.insert(hash, object)?;
+        self.settle(at, Footprint::ABSENT, after);
         Some(at)
     }
 

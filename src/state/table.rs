@@ -209,10 +209,10 @@ impl ObjectTable {
         self.shards.iter().map(|shard| Arc::clone(&shard.read())).collect()
     }
 
-    /// Replaces every shard by those of `other`, one after the other.
-    pub(super) fn replace_with(&self, other: ObjectTable) {
-        for (mine, theirs) in self.shards.iter().zip(other.shards) {
-            *mine.write() = theirs.into_inner();
+    /// Takes over every shard of `other`, one after the other.
+    pub(super) fn replace_with(&self, other: &ObjectTable) {
+        for (mine, theirs) in self.shards.iter().zip(&other.shards) {
+            *mine.write() = std::mem::take(&mut *theirs.write());
         }
     }
 

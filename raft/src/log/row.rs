@@ -111,7 +111,8 @@ impl Assembler {
             self.parts = parts;
         }
         if first != self.first || parts != self.parts || part != self.seen {
-            let text = format!("part {part} of group {first} follows {} of {}", self.seen, self.first);
+            let text =
+                format!("part {part} of group {first} follows {} of {}", self.seen, self.first);
             return Err(RecordError::Content(text));
         }
         self.bytes.extend_from_slice(slice);

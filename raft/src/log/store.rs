@@ -26,10 +26,15 @@ pub(crate) const PURGE_ROWS_MAX: usize = 256;
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum StoreError {
     /// Stored bytes are not what was written.
-    #[error("raft log {path}: damaged at index {index}: {detail}; this node has stopped, {}", crate::error::REMEDY)]
+    #[error(
+        "raft log {path}: damaged at index {index}: {detail}; this node has stopped, {}",
+        crate::error::REMEDY
+    )]
     Damaged { path: PathBuf, index: u64, detail: String },
     /// The file system or the store refused.
-    #[error("raft log {path}: {doing} failed: {detail}; this node has stopped, check free space and the disk, then start it again")]
+    #[error(
+        "raft log {path}: {doing} failed: {detail}; this node has stopped, check free space and the disk, then start it again"
+    )]
     Failed { path: PathBuf, doing: &'static str, detail: String },
 }
 
@@ -107,9 +112,8 @@ impl SledLog {
                 open_once(path, cache_bytes).map_err(|e| e.into_open_error(path))?
             }
         };
-        let tree = |name: &str| {
-            db.open_tree(name).map_err(|e| OpenFailure::from(e).into_open_error(path))
-        };
+        let tree =
+            |name: &str| db.open_tree(name).map_err(|e| OpenFailure::from(e).into_open_error(path));
         let (log, meta) = (tree("log")?, tree("meta")?);
         let file_path = path.join("db");
         let file = File::open(&file_path).map_err(OpenError::io("open", &file_path))?;
@@ -162,12 +166,7 @@ impl SledLog {
         }
     }
 
-    fn stage(
-        &self,
-        batch: &mut sled::Batch,
-        first: u64,
-        group: &[u8],
-    ) -> Result<(), StoreError> {
+    fn stage(&self, batch: &mut sled::Batch, first: u64, group: &[u8]) -> Result<(), StoreError> {
         for (key, value) in row::rows(first, group).map_err(self.damaged(first))? {
             batch.insert(&key, value);
         }
@@ -199,10 +198,7 @@ impl LogBackend for SledLog {
         Ok(Kept {
             vote: self.get::<VoteRecord>(VOTE)?.map(Vote::from),
             purged: self.get::<LogIdRecord>(PURGED)?.map(LogId::from),
-            committed: self
-                .get::<Option<LogIdRecord>>(COMMITTED)?
-                .flatten()
-                .map(LogId::from),
+            committed: self.get::<Option<LogIdRecord>>(COMMITTED)?.flatten().map(LogId::from),
         })
     }
 

@@ -164,9 +164,8 @@ impl Tail {
 
     /// Largest index that may be purged so that about `keep_bytes` of log stay.
     pub(crate) fn purge_point(&self, keep_bytes: u64) -> Option<u64> {
-        let at = self
-            .marks
-            .partition_point(|mark| self.total.saturating_sub(mark.bytes) >= keep_bytes);
+        let at =
+            self.marks.partition_point(|mark| self.total.saturating_sub(mark.bytes) >= keep_bytes);
         let mark = at.checked_sub(1).and_then(|at| self.marks.get(at))?;
         mark.index.checked_sub(1)
     }

@@ -35,12 +35,24 @@ pub(crate) type Done = oneshot::Sender<Result<(), StoreError>>;
 /// The queue has no bound of its own: openraft waits for its appends, so it holds at most what
 /// the transport's window and `PROPOSALS_IN_FLIGHT_MAX` let through.
 pub(crate) enum Op {
-    Append { entries: Vec<Entry>, flushed: Flushed },
-    Truncate { from: u64 },
-    Vote { vote: Vote, done: Done },
-    Purge { upto: LogId },
+    Append {
+        entries: Vec<Entry>,
+        flushed: Flushed,
+    },
+    Truncate {
+        from: u64,
+    },
+    Vote {
+        vote: Vote,
+        done: Done,
+    },
+    Purge {
+        upto: LogId,
+    },
     /// Writes what is left, then ends the thread.
-    Stop { done: Done },
+    Stop {
+        done: Done,
+    },
 }
 
 /// Starts the thread.

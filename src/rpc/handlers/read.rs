@@ -44,10 +44,7 @@ pub async fn batch_get_replica_list(
     Ok(found.into_iter().map(|found| replicas(service, found)).collect())
 }
 
-fn replicas(
-    service: &Service,
-    found: Result<Found, ErrorCode>,
-) -> Result<Replicas, ErrorCode> {
+fn replicas(service: &Service, found: Result<Found, ErrorCode>) -> Result<Replicas, ErrorCode> {
     let hit = found.as_ref().ok().map(|found| (found.replicas.as_slice(), found.size));
     service.metrics.cache.record(hit);
     let found = found?;

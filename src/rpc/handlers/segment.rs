@@ -36,10 +36,7 @@ pub async fn remount_segment(
     propose(service, Command::ReMountSegment { segments, client: request.client_id }).await
 }
 
-pub async fn unmount_segment(
-    service: &Service,
-    request: UnmountSegmentRequest,
-) -> Answer<Outcome> {
+pub async fn unmount_segment(service: &Service, request: UnmountSegmentRequest) -> Answer<Outcome> {
     let (segment, client) = (request.segment_id, request.client_id);
     propose(service, Command::UnmountSegment { segment, client }).await
 }

@@ -30,10 +30,7 @@ pub async fn get_storage_config(
     }))
 }
 
-pub async fn ping(
-    service: &Service,
-    client: ClientId,
-) -> Answer<Result<PingResponse, ErrorCode>> {
+pub async fn ping(service: &Service, client: ClientId) -> Answer<Result<PingResponse, ErrorCode>> {
     let guard = service.node.leader_guard().await?;
     service.node.hear(client);
     let is_alive = guard.directory().alive.contains(&client);

@@ -118,9 +118,9 @@ async fn end(
         Ok(select) => select,
         Err(code) => return Ok(metas.iter().map(|_| Err(code)).collect()),
     };
-    let items = metas.iter().map(|meta| {
-        Some(EndItem { key: Key(meta.key.to_vec()), checksum: meta.object_checksum })
-    });
+    let items = metas
+        .iter()
+        .map(|meta| Some(EndItem { key: Key(meta.key.to_vec()), checksum: meta.object_checksum }));
     let propose = async |items: Vec<EndItem>| {
         let command = Command::PutEnd(End { client, tenant: None, items, select });
         results(service.node.propose(&command).await?)
