@@ -3,12 +3,13 @@
 //! `BLESS=1` rewrites the generated part of `docs/config.md` and `docs/errors.md`; without it nothing is
 //! ever written.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use mooncake_ha::model::ErrorCode;
 
 use super::expect_none;
-use super::source;
+use super::source::{self, SourceFile};
 
 const BEGIN: &str = "<!-- generated from the code; BLESS=1 cargo test --test it docs -->\n";
 const END: &str = "<!-- end of the generated part -->\n";
@@ -53,6 +54,42 @@ fn every_metric_is_in_the_docs() {
     };
     let missing = quoted.filter(is_name).filter(|name| !docs.contains(&format!("`{name}`")));
     expect_none(missing.map(|name| format!("{name} is not in docs/metrics.md")).collect());
+}
+
+#[test]
+fn every_page_that_the_code_names_exists() {
+    let sources = source::all();
+    let mut findings = Vec::new();
+    for file in sources.iter().filter(|file| file.is_rust() && !file.path.contains("/house")) {
+        for (at, line) in file.lines() {
+            for (start, _) in line.match_indices("docs/") {
+                let is_link = |c: char| c.is_ascii_alphanumeric() || "/.#_-".contains(c);
+                let rest = &line[start..];
+                let link = rest.split(|c: char| !is_link(c)).next().unwrap().trim_end_matches('.');
+                let (page, place) = link.split_once('#').unwrap_or((link, ""));
+                if !page.ends_with(".md") {
+                    continue;
+                }
+                let found = sources.iter().find(|file| file.path == page);
+                if !found.is_some_and(|page| place.is_empty() || headings(page).contains(place)) {
+                    findings.push(format!("{}:{at} names {link}", file.path));
+                }
+            }
+        }
+    }
+    expect_none(findings);
+}
+
+/// The places of a page that a link can name: its headings, in small letters and joined by `-`.
+fn headings(page: &SourceFile) -> BTreeSet<String> {
+    let headings = page.text.lines().filter(|line| line.starts_with('#'));
+    let place = |line: &str| {
+        let kept = line.trim_start_matches('#').trim().to_ascii_lowercase();
+        let kept =
+            kept.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(place).collect()
 }
 
 /// Compares the generated part of a document with `wanted`.
