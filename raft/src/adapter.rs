@@ -2,7 +2,7 @@
 //!
 //! Guards: the applied index is published after the machine's effect and before the reply, so
 //! whoever has a reply finds its effect under a leader lease; an entry that cannot be understood
-//! stops the node. A failed raft snapshot does not: files are made by `compact.rs`, openraft only
+//! stops the node. A failed raft snapshot does not: files are made by `compact.rs`, openraft
 //! hears of finished ones. Leaves to the machine what entries mean.
 
 use std::io;
@@ -151,7 +151,7 @@ impl Adapter {
 
 impl RaftStateMachine<TypeConfig> for Adapter {
     type SnapshotData = SnapshotFile;
-    type SnapshotBuilder = FinishedSnapshot;
+    type SnapshotBuilder = Builder;
 
     async fn applied_state(&mut self) -> Result<(Option<LogId>, StoredMembership), io::Error> {
         Ok((self.last, self.membership.clone()))
@@ -177,13 +177,17 @@ impl RaftStateMachine<TypeConfig> for Adapter {
         Ok(())
     }
 
-    async fn try_create_snapshot_builder(&mut self, _force: bool) -> Option<FinishedSnapshot> {
-        let current = self.applied.current().file?;
-        Some(FinishedSnapshot(Some(current)))
+    async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Builder> {
+        if force {
+            return Some(self.get_snapshot_builder().await);
+        }
+        self.applied.current().file.map(Builder::Finished)
     }
 
-    async fn get_snapshot_builder(&mut self) -> FinishedSnapshot {
-        FinishedSnapshot(self.applied.current().file)
+    async fn get_snapshot_builder(&mut self) -> Builder {
+        let (meta, save) = self.freeze();
+        let (dir, applied) = (self.dir.clone(), self.applied());
+        Builder::Frozen(Some(Box::new(Frozen { meta, save: Mutex::new(save), dir, applied })))
     }
 
     async fn install_snapshot(
@@ -215,14 +219,43 @@ impl RaftStateMachine<TypeConfig> for Adapter {
     }
 }
 
-/// Tells openraft of a raft snapshot that is already on disk.
-pub(crate) struct FinishedSnapshot(Option<SnapshotFile>);
+/// How openraft comes to a raft snapshot.
+pub(crate) enum Builder {
+    /// It only hears of one that is on disk, made by `compact.rs`.
+    Finished(SnapshotFile),
+    /// It insists on one at a start without any; a failure is fatal then.
+    Frozen(Option<Box<Frozen>>),
+}
 
-impl RaftSnapshotBuilder<TypeConfig> for FinishedSnapshot {
+/// A state about to be written.
+pub(crate) struct Frozen {
+    meta: SnapshotMeta,
+    /// In a mutex only because openraft wants builders to be `Sync`.
+    save: Mutex<SaveFn>,
+    dir: SnapshotDir,
+    applied: Arc<Applied>,
+}
+
+impl Frozen {
+    fn write(self) -> Result<SnapshotFile, crate::snapshot_file::SnapshotError> {
+        let file = self.dir.write(&self.meta, self.save.into_inner())?;
+        self.applied.set_current(file.clone());
+        Ok(file)
+    }
+}
+
+impl RaftSnapshotBuilder<TypeConfig> for Builder {
     type SnapshotData = SnapshotFile;
 
     async fn build_snapshot(&mut self) -> Result<RaftSnapshot, io::Error> {
-        let file = self.0.clone().ok_or_else(|| io::Error::other("no raft snapshot was made"))?;
+        let file = match self {
+            Self::Finished(file) => file.clone(),
+            Self::Frozen(frozen) => {
+                let frozen = frozen.take().ok_or_else(|| io::Error::other("built already"))?;
+                let write = tokio::task::spawn_blocking(move || frozen.write());
+                write.await.map_err(io::Error::other)?.map_err(io::Error::other)?
+            }
+        };
         Ok(Snapshot { meta: file.meta.clone(), snapshot: file })
     }
 }

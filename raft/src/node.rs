@@ -230,11 +230,13 @@ impl Inner {
             let members = open::first_members(&self.config);
             self.raft.initialize(members).await.map_err(|e| broken(&e))?;
         }
-        let alone = {
-            let metrics = self.raft.metrics();
-            let metrics = metrics.borrow_watched();
-            metrics.membership_config.voter_ids().eq([self.config.node_id])
-        };
+        let me = self.config.node_id;
+        // Not from the metrics: they may lag behind `initialize`.
+        let alone = self
+            .raft
+            .with_raft_state(move |state| state.membership_state.effective().voter_ids().eq([me]))
+            .await
+            .map_err(|e| broken(&e))?;
         if !alone {
             return Ok(());
         }

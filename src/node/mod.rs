@@ -66,7 +66,7 @@ pub struct MasterNode {
 }
 
 impl MasterNode {
-    /// Opens the node: replays its log and, in a cluster of one, leads when this returns.
+    /// Opens the node: replays its log and, in a cluster of one, serves when this returns.
     ///
     /// Errors: the data directory cannot be used; the message says what, where and what to do.
     pub async fn open(
@@ -81,7 +81,10 @@ impl MasterNode {
         let (leader, sweeps) = (RwLock::default(), SweepStats::default());
         let inner = Inner { raft, machine, clock, settings, proposer, leader, sweeps };
         let node = MasterNode { inner: Arc::new(inner) };
-        tokio::spawn(node.clone().follow_role());
+        let (following, ready) = tokio::sync::oneshot::channel();
+        tokio::spawn(node.clone().follow_role(following));
+        // Only a task that panicked drops the sender, and then no door opens.
+        let _ = ready.await;
         Ok(node)
     }
 

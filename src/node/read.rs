@@ -13,11 +13,10 @@ use crate::model::{Deadline, Descriptor, ErrorCode, Millis, Object, Tenant, Tena
 use crate::state::table::table_hash;
 use crate::state::view::{Directory, View};
 
-/// How long a read waits for a removal of its key to be decided. Longer means that the log does not move.
-const FENCE_WAIT_MAX: Duration = Duration::from_secs(5);
-
-/// How often it looks again.
-const FENCE_WAIT_STEP: Duration = Duration::from_millis(1);
+/// How often a read looks whether the removal of its key is decided, and how many times. Together several
+/// seconds: longer means that the log does not move.
+const FENCE_LOOK_STEP: Duration = Duration::from_millis(1);
+const FENCE_LOOKS_MAX: u32 = 5_000;
 
 /// Proof that this node may answer reads now. Use it at once and never keep it across a wait.
 pub struct LeaderGuard<'a> {
@@ -64,31 +63,78 @@ impl MasterNode {
         LeaderGuard { view, directory: view.directory(), now, lease_until }
     }
 
-    /// Runs a read again until the removal of its key is decided.
+    /// Reads one key, again until a removal of it is decided.
     ///
     /// Errors: leadership is lost, or the removal is not decided in time.
-    pub async fn read_unfenced<T>(
-        &self,
-        read: impl Fn(&LeaderGuard<'_>) -> MaybeFenced<T>,
-    ) -> Result<T, NodeError> {
+    pub async fn read<R: Read>(&self, key: &[u8]) -> Result<R::Found, NodeError> {
         // Nearly always the first look answers, so it costs no timer.
-        if let Ok(answer) = read(&self.leader_guard().await?) {
-            return Ok(answer);
+        if let Ok(found) = R::read(&self.leader_guard().await?, key) {
+            return Ok(found);
         }
-        let give_up = tokio::time::sleep(FENCE_WAIT_MAX);
-        tokio::pin!(give_up);
-        loop {
-            tokio::select! {
-                () = &mut give_up => {
-                    let why = "a removal of the key is not decided; the log does not move";
-                    return Err(NodeError::Unavailable(why.into()));
+        self.read_fenced::<R>(key).await
+    }
+
+    async fn read_fenced<R: Read>(&self, key: &[u8]) -> Result<R::Found, NodeError> {
+        for _ in 0..FENCE_LOOKS_MAX {
+            tokio::time::sleep(FENCE_LOOK_STEP).await;
+            if let Ok(found) = R::read(&self.leader_guard().await?, key) {
+                return Ok(found);
+            }
+        }
+        let why = "a removal of the key is not decided; the log does not move";
+        Err(NodeError::Unavailable(why.into()))
+    }
+
+    /// Reads many keys under one proof of leadership; the few whose removal is being decided are read again.
+    ///
+    /// Errors: as [`MasterNode::read`].
+    pub async fn read_many<R: Read>(&self, keys: &[&[u8]]) -> Result<Vec<R::Found>, NodeError> {
+        let looks: Vec<MaybeFenced<R::Found>> = {
+            let guard = self.leader_guard().await?;
+            keys.iter().map(|key| R::read(&guard, key)).collect()
+        };
+        let mut found = Vec::with_capacity(looks.len());
+        for (at, look) in looks.into_iter().enumerate() {
+            found.push(match look {
+                Ok(value) => value,
+                Err(_fenced) => {
+                    let key = keys.get(at).copied().unwrap_or_default();
+                    self.read_fenced::<R>(key).await?
                 }
-                () = tokio::time::sleep(FENCE_WAIT_STEP) => {}
-            }
-            if let Ok(answer) = read(&self.leader_guard().await?) {
-                return Ok(answer);
-            }
+            });
         }
+        Ok(found)
+    }
+}
+
+/// A kind of read.
+pub trait Read {
+    /// What it finds.
+    type Found: Send;
+
+    /// Looks and grants. Errors: a removal of the key is being decided.
+    fn read(guard: &LeaderGuard<'_>, key: &[u8]) -> MaybeFenced<Self::Found>;
+}
+
+/// Whether a key is readable.
+pub struct Exists;
+
+impl Read for Exists {
+    type Found = bool;
+
+    fn read(guard: &LeaderGuard<'_>, key: &[u8]) -> MaybeFenced<bool> {
+        guard.exists(key)
+    }
+}
+
+/// The readable replicas of a key.
+pub struct FindReplicas;
+
+impl Read for FindReplicas {
+    type Found = Result<Found, ErrorCode>;
+
+    fn read(guard: &LeaderGuard<'_>, key: &[u8]) -> MaybeFenced<Self::Found> {
+        guard.replicas(key)
     }
 }
 

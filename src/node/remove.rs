@@ -114,7 +114,7 @@ impl MasterNode {
     /// Closes a key to new read leases.
     fn fence(&self, key: &[u8], now: Millis, force: bool) -> Result<(), Unfenceable> {
         let directory = self.machine().view().directory();
-        self.look(key, |object| {
+        self.look_at(key, |object| {
             let object = object.filter(|object| directory.exists(object));
             let object = object.ok_or(Unfenceable::Refused(ErrorCode::ObjectNotFound))?;
             if !force && object.has_complete() && self.may_be_promised(object.put_start, now) {
@@ -128,14 +128,14 @@ impl MasterNode {
     }
 
     fn unfence(&self, key: &[u8]) {
-        self.look(key, |object| {
+        self.look_at(key, |object| {
             if let Some(object) = object {
                 object.lease.unfence();
             }
         });
     }
 
-    fn look<R>(&self, key: &[u8], look: impl FnOnce(Option<&crate::model::Object>) -> R) -> R {
+    fn look_at<R>(&self, key: &[u8], look: impl FnOnce(Option<&crate::model::Object>) -> R) -> R {
         let hash = table_hash(&Tenant::default(), key);
         self.machine().view().table.look(hash, TenantIdx(0), key, look)
     }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -26,10 +27,11 @@ const UNMOUNT_INTERVAL: Duration = Duration::from_millis(50);
 const ALLOCATIONS_PER_STEP: u32 = 512;
 
 impl MasterNode {
-    /// Follows the role for as long as the node runs.
-    pub(super) async fn follow_role(self) {
+    /// Follows the role for as long as the node runs; `following` is told once the first role is in force.
+    pub(super) async fn follow_role(self, following: oneshot::Sender<()>) {
         let mut role = self.raft().watch_role();
         let mut loops = JoinSet::new();
+        let mut following = Some(following);
         loop {
             let now = role.borrow_and_update().clone();
             let leading = now.is_ready_leader().then(|| now.term());
@@ -44,6 +46,10 @@ impl MasterNode {
                 } else {
                     tracing::info!(term = now.term(), "following");
                 }
+            }
+            if let Some(following) = following.take() {
+                // Nobody waits any more if opening was given up.
+                let _ = following.send(());
             }
             if role.changed().await.is_err() {
                 return;

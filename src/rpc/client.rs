@@ -1,8 +1,8 @@
 //! Our own client on the same codec, for tests, benches and drills.
 //!
-//! [`RpcClient`] numbers its requests, writes them as they come and matches answers by number, so any
-//! number of tasks can share one connection. [`RawConnection`] sends whatever bytes it is given, for
-//! tests with hostile ones. Finding the leader and trying again are left to the caller.
+//! [`RpcClient`] numbers its requests, writes them as they come and matches answers by number, so
+//! any number of tasks can share one connection. [`RawConnection`] sends whatever bytes it is
+//! given, for tests with hostile ones. Finding the leader and trying again are left to the caller.
 
 use std::collections::HashMap;
 use std::io;
@@ -30,8 +30,8 @@ pub const CALLS_IN_FLIGHT_MAX: usize = 1 << 16;
 /// Bytes to make room for before each read.
 const READ_BYTES: usize = 64 << 10;
 
-/// Why a call has no result. After all but [`ClientError::Rpc`] and [`ClientError::TooManyCalls`] the
-/// outcome of the operation is unknown.
+/// Why a call has no result. After all but [`ClientError::Rpc`] and [`ClientError::TooManyCalls`]
+/// the outcome of the operation is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The connection failed or was closed.
@@ -115,8 +115,8 @@ impl RpcClient {
 
     /// Calls `C` and waits for its result. An operation that failed is a result, not an error here.
     ///
-    /// Errors: by cause, see [`ClientError`]. Dropping the future while it waits drops the answer; while
-    /// it writes, it ends the connection, for half a request may be on it.
+    /// Errors: by cause, see [`ClientError`]. Dropping the future while it waits drops the answer;
+    /// while it writes, it ends the connection, for half a request may be on it.
     pub async fn call<C: Call>(
         &self,
         request: &C::Request<'_>,
@@ -281,8 +281,8 @@ impl RawConnection {
 
     /// The next response; `None` if the server closed the connection.
     ///
-    /// Errors: those of the socket; `InvalidData` for bytes that are no response; `UnexpectedEof` for
-    /// half of one. Cancel safe.
+    /// Errors: those of the socket; `InvalidData` for bytes that are no response; `UnexpectedEof`
+    /// for half of one. Cancel safe.
     pub async fn receive(&mut self) -> io::Result<Option<ResponseFrame>> {
         self.frames.next().await
     }

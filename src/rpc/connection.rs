@@ -16,7 +16,7 @@ use super::dispatch::dispatch;
 use crate::node::error::NodeError;
 use crate::wire::frame::{FrameError, RequestHead};
 
-/// Room that a read asks for; a larger frame grows the buffer to its own length.
+/// Room that a read asks for. A larger frame grows the buffer as its bytes arrive.
 const READ_BYTES: usize = 16 << 10;
 
 /// A buffer larger than this is given back when it has been used.
@@ -72,10 +72,8 @@ async fn answer_all(
     output: &mut Vec<u8>,
 ) -> Result<(), Closed> {
     while let Some((head, length)) = RequestHead::parse(input)? {
-        let Some(frame) = input.get(..length) else {
-            input.reserve(length - input.len());
-            return Ok(());
-        };
+        // The buffer grows with what arrives, never by the length that a head announces.
+        let Some(frame) = input.get(..length) else { return Ok(()) };
         dispatch(service, &head, head.body(frame), output).await?;
         input.advance(length);
         if output.len() >= SEND_BYTES {
@@ -116,7 +114,7 @@ async fn receive(
             None => socket.readable().await?,
         }
     }
-    input.reserve(READ_BYTES);
+    input.reserve(READ_BYTES.max(input.len()));
     let received = timeout(FRAME_STALL_MAX, socket.read_buf(input))
         .await
         .map_err(|_| Closed::Stalled("a frame was not completed"))??;

@@ -1,7 +1,7 @@
 //! A call: a function with the types of its request and its response, and both ends of its bytes.
 //!
-//! The server decodes with [`decode_request`] and answers with [`encode_response`]; our client does the
-//! reverse. A server may answer with any type that looks the same on the wire, such as
+//! The server decodes with [`decode_request`] and answers with [`encode_response`]; our client does
+//! the reverse. A server may answer with any type that looks the same on the wire, such as
 //! `Result<_, ErrorCode>` with shared strings; that it does is checked when compiling.
 
 use super::frame::{RequestHead, ResponseHead, RpcError};

@@ -1,8 +1,8 @@
 //! The 64 calls: what each function takes and returns (wire protocol 4).
 //!
-//! One unit type a call, by which handlers and clients are typed: `decode_request::<PutStart>(body)`. What a
-//! call does, and when it refuses, is the handlers' business. [`with_call`] leads from a function that
-//! came off the wire to its call.
+//! One unit type a call, by which handlers and clients are typed:
+//! `decode_request::<PutStart>(body)`. What a call does, and when it refuses, is the handlers'
+//! business. [`with_call`] leads from a function that came off the wire to its call.
 
 use super::call::{Answer, Call};
 use super::function::Function;
@@ -24,7 +24,8 @@ pub trait CallVisitor {
 }
 
 macro_rules! calls {
-    ($($(#[$doc:meta])* $name:ident($request:ty) $(for each of $items:ident)? -> $response:ty;)+) => {
+    ($($(#[$doc:meta])* $name:ident($request:ty) $(for each of $items:ident)?
+        -> $response:ty;)+) => {
         $(
             $(#[$doc])*
             #[derive(Clone, Copy, Debug)]
@@ -58,11 +59,13 @@ calls! {
     /// Removes unleased objects, or their replicas in one segment; the keys cleared.
     BatchReplicaClear(BatchReplicaClearRequest<&'a [u8]>) -> Answer<Vec<Owned>>;
     /// The replicas of every key in which the pattern is found.
-    GetReplicaListByRegex(RegexRequest<&'a [u8]>) -> Answer<Map<Owned, Vec<ReplicaDescriptor<Owned>>>>;
+    GetReplicaListByRegex(RegexRequest<&'a [u8]>)
+        -> Answer<Map<Owned, Vec<ReplicaDescriptor<Owned>>>>;
     /// The replicas of a key, under a read lease.
     GetReplicaList(KeyRequest<&'a [u8]>) -> Answer<GetReplicaListResponse<Owned>>;
     /// The same for many keys.
-    BatchGetReplicaList(KeysRequest<&'a [u8]>) for each of keys -> Vec<Answer<GetReplicaListResponse<Owned>>>;
+    BatchGetReplicaList(KeysRequest<&'a [u8]>) for each of keys
+        -> Vec<Answer<GetReplicaListResponse<Owned>>>;
     /// Starts the write of a new object: replicas to write.
     PutStart(PutStartRequest<&'a [u8]>) -> Answer<Vec<ReplicaDescriptor<Owned>>>;
     /// Ends it: the replicas are readable.
@@ -70,7 +73,8 @@ calls! {
     /// Takes it back.
     PutRevoke(PutRevokeRequest<&'a [u8]>) -> Answer<()>;
     /// PutStart for many keys with one configuration.
-    BatchPutStart(BatchPutStartRequest<&'a [u8]>) for each of keys -> Vec<Answer<Vec<ReplicaDescriptor<Owned>>>>;
+    BatchPutStart(BatchPutStartRequest<&'a [u8]>) for each of keys
+        -> Vec<Answer<Vec<ReplicaDescriptor<Owned>>>>;
     /// PutEnd for many keys.
     BatchPutEnd(BatchPutEndRequest<&'a [u8]>) for each of object_metas -> Vec<Answer<()>>;
     /// PutRevoke for many keys.
@@ -82,7 +86,8 @@ calls! {
     /// Takes it back.
     UpsertRevoke(PutRevokeRequest<&'a [u8]>) -> Answer<()>;
     /// UpsertStart for many keys with one configuration.
-    BatchUpsertStart(BatchPutStartRequest<&'a [u8]>) for each of keys -> Vec<Answer<Vec<ReplicaDescriptor<Owned>>>>;
+    BatchUpsertStart(BatchPutStartRequest<&'a [u8]>) for each of keys
+        -> Vec<Answer<Vec<ReplicaDescriptor<Owned>>>>;
     /// UpsertEnd for many keys.
     BatchUpsertEnd(BatchUpsertEndRequest<&'a [u8]>) for each of object_metas -> Vec<Answer<()>>;
     /// UpsertRevoke for many keys.
@@ -140,7 +145,8 @@ calls! {
     /// Which objects the client is to read back into memory.
     PromotionObjectHeartbeat(ClientId) -> Answer<Vec<PromotionTaskItem<Owned>>>;
     /// Starts reading one back: the replica to write.
-    PromotionAllocStart(PromotionAllocStartRequest<&'a [u8]>) -> Answer<PromotionAllocStartResponse<Owned>>;
+    PromotionAllocStart(PromotionAllocStartRequest<&'a [u8]>)
+        -> Answer<PromotionAllocStartResponse<Owned>>;
     /// Ends it.
     NotifyPromotionSuccess(ClientKeyRequest<&'a [u8]>) -> Answer<()>;
     /// Takes it back.
@@ -148,7 +154,8 @@ calls! {
     /// Starts a copy: the replicas to read and to write.
     CopyStart(CopyStartRequest<&'a [u8]>) -> Answer<CopyStartResponse<Owned>>;
     /// Starts a copy that the master asked for by itself.
-    DynamicReplicaCopyStart(DynamicReplicaCopyStartRequest<&'a [u8]>) -> Answer<CopyStartResponse<Owned>>;
+    DynamicReplicaCopyStart(DynamicReplicaCopyStartRequest<&'a [u8]>)
+        -> Answer<CopyStartResponse<Owned>>;
     /// Ends a copy.
     CopyEnd(ClientKeyRequest<&'a [u8]>) -> Answer<()>;
     /// Ends a copy that the master asked for by itself.
@@ -166,7 +173,8 @@ calls! {
     /// Drops a disk replica that the client evicted.
     EvictDiskReplica(EvictDiskReplicaRequest<&'a [u8]>) -> Answer<()>;
     /// The same for many keys.
-    BatchEvictDiskReplica(BatchEvictDiskReplicaRequest<&'a [u8]>) for each of keys -> Vec<Answer<()>>;
+    BatchEvictDiskReplica(BatchEvictDiskReplicaRequest<&'a [u8]>) for each of keys
+        -> Vec<Answer<()>>;
     /// Whether the client is to empty its disk.
     PollRemoveAll(ClientId) -> Answer<bool>;
     /// Asks for a copy by a client.

@@ -1,7 +1,7 @@
 //! Frames: the fixed heads in front of every request and response (wire protocol 1).
 //!
-//! Guards: a frame is refused by its announced lengths before anything is allocated or waited for, and
-//! by a wrong magic as soon as its first byte is there. What is in a body is left to `pack`.
+//! Guards: a frame is refused by its announced lengths before anything is allocated or waited for,
+//! and by a wrong magic as soon as its first byte is there. What is in a body is left to `pack`.
 
 /// First byte of every frame.
 pub const MAGIC: u8 = 0x15;
@@ -54,8 +54,8 @@ pub struct RequestHead {
 }
 
 impl RequestHead {
-    /// Looks at the start of `bytes`. `None`: not enough bytes for a head yet. Else the head and the
-    /// length of the whole frame, of which `bytes` may hold only a part.
+    /// Looks at the start of `bytes`. `None`: not enough bytes for a head yet. Else the head and
+    /// the length of the whole frame, of which `bytes` may hold only a part.
     ///
     /// Errors: by cause, see [`FrameError`].
     pub fn parse(bytes: &[u8]) -> Result<Option<(RequestHead, usize)>, FrameError> {
@@ -87,13 +87,14 @@ impl RequestHead {
         Ok(Some((head, total_len)))
     }
 
-    /// The body of the frame that this head was parsed from; empty if `frame` is not that whole frame.
+    /// The body of the frame that this head was parsed from; empty if `frame` is not that whole
+    /// frame.
     pub fn body<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
         frame.get(REQUEST_HEAD_BYTES..REQUEST_HEAD_BYTES + self.body_len).unwrap_or_default()
     }
 
-    /// Appends a request; `body` appends its body. Bodies over [`FRAME_BYTES_MAX`] are refused by the
-    /// receiver, so nobody needs to send one.
+    /// Appends a request; `body` appends its body. Bodies over [`FRAME_BYTES_MAX`] are refused by
+    /// the receiver, so nobody needs to send one.
     pub fn write(
         sequence: u32,
         function_id: u32,
@@ -151,7 +152,8 @@ impl ResponseHead {
         Ok(Some((head, total_len)))
     }
 
-    /// The body of the frame that this head was parsed from; empty if `frame` is not that whole frame.
+    /// The body of the frame that this head was parsed from; empty if `frame` is not that whole
+    /// frame.
     pub fn body<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
         frame.get(RESPONSE_HEAD_BYTES..RESPONSE_HEAD_BYTES + self.body_len).unwrap_or_default()
     }
@@ -179,8 +181,8 @@ impl ResponseHead {
     }
 }
 
-/// An error of the RPC layer itself, as opposed to an operation that failed (wire protocol 1.5). The
-/// connection stays open after each.
+/// An error of the RPC layer itself, as opposed to an operation that failed (wire protocol 1.5).
+/// The connection stays open after each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RpcError {
     /// The arguments do not decode.

@@ -1,7 +1,8 @@
 //! The 64 functions of the protocol: name, id, type hashes (wire protocol 4).
 //!
-//! Ids and hashes are constants, so that nothing is hashed while serving; a test recomputes each from
-//! the name and from the types in `wire/calls.rs`. What a function takes and returns stands there.
+//! Ids and hashes are constants, so that nothing is hashed while serving; a test recomputes each
+//! from the name and from the types in `wire/calls.rs`. What a function takes and returns stands
+//! there.
 
 /// Placeholder in the table for the hash of a request that has no body.
 const NO_BODY: u32 = 0;

@@ -2,8 +2,9 @@
 //!
 //! A connection's bytes become a frame (`frame`), its number a function (`function`), its body the
 //! arguments of a call (`call`, `calls`, `requests`, `types`, in the encoding of `pack`). Guards:
-//! decoding what was encoded gives the same value; every length is checked before it is allocated; ids,
-//! literals and hashes are the peer's. There is no state here, and what a call means is left to `rpc`.
+//! decoding what was encoded gives the same value; every length is checked before it is allocated;
+//! ids, literals and hashes are the peer's. There is no state here, and what a call means is left
+//! to `rpc`.
 
 pub mod call;
 pub mod calls;
@@ -22,3 +23,4 @@ pub use call::{
 };
 pub use frame::{RequestHead, ResponseHead, RpcError};
 pub use function::Function;
+pub use pack::NoArguments;

@@ -1,9 +1,10 @@
 //! The argument lists of the functions, with names (wire protocol 4).
 //!
-//! One struct for each list of names and types; functions with the same list share it. A function of
-//! one argument has no list: its request is the argument itself. Arguments that recur: `client_id` is
-//! the caller, `tenant_id` the name space of the keys, `replica_type` the kind of replicas meant,
-//! `force` ignores read leases. `S` is the type of the strings, `&[u8]` when decoded by a server.
+//! One struct for each list of names and types; functions with the same list share it. A function
+//! of one argument has no list: its request is the argument itself. Arguments that recur:
+//! `client_id` is the caller, `tenant_id` the name space of the keys, `replica_type` the kind of
+//! replicas meant, `force` ignores read leases. `S` is the type of the strings, `&[u8]` when
+//! decoded by a server.
 
 #![expect(
     missing_docs,

@@ -204,9 +204,10 @@ impl LogStore {
     ) -> Result<Vec<Entry>, StoreError> {
         let mut attempt = 0;
         loop {
-            if let Some(found) = self.read_tail(from, to, bytes_max) {
-                return Ok(found);
-            }
+            let to = match self.read_tail(from, to, bytes_max) {
+                Found::Here(found) => return Ok(found),
+                Found::Store { to } => to,
+            };
             match self.shared.store()?.read(from, to, bytes_max) {
                 Ok(found) => return Ok(found),
                 Err(_) if Some(from) <= self.purged().map(|id| id.index) => return Ok(Vec::new()),
@@ -222,28 +223,36 @@ impl LogStore {
         }
     }
 
-    /// The same if memory has `from`, or if there is nothing to read.
-    fn read_tail(&self, from: u64, to: u64, bytes_max: usize) -> Option<Vec<Entry>> {
+    /// Reads from memory, or says up to where the store may be asked: what memory holds, or has
+    /// truncated, may still be something else in the store.
+    fn read_tail(&self, from: u64, to: u64, bytes_max: usize) -> Found {
         let tail = self.shared.tail.lock();
-        if from >= to || tail.last().is_none_or(|last| last.index < from) {
-            return Some(Vec::new());
+        let Some(last) = tail.last() else { return Found::Here(Vec::new()) };
+        let to = to.min(last.index.saturating_add(1));
+        if from >= to || tail.begin().is_none() {
+            return Found::Here(Vec::new());
         }
         match tail.first_index() {
-            Some(first) if first <= from => Some(tail.read(from, to, bytes_max)),
-            // All purged.
-            None => Some(Vec::new()),
-            Some(_) => None,
+            Some(first) if first <= from => Found::Here(tail.read(from, to, bytes_max)),
+            Some(first) => Found::Store { to: to.min(first) },
+            None => Found::Store { to },
         }
     }
 
     async fn read(&self, from: u64, to: u64, bytes_max: usize) -> io::Result<Vec<Entry>> {
-        if let Some(found) = self.read_tail(from, to, bytes_max) {
+        if let Found::Here(found) = self.read_tail(from, to, bytes_max) {
             return Ok(found);
         }
         let this = self.clone();
         let read = move || this.read_blocking(from, to, bytes_max);
         Ok(tokio::task::spawn_blocking(read).await.map_err(io::Error::other)??)
     }
+}
+
+/// Where entries are.
+enum Found {
+    Here(Vec<Entry>),
+    Store { to: u64 },
 }
 
 /// A range as `[from, to)`.
@@ -295,7 +304,7 @@ impl RaftLogReader<TypeConfig> for LogStore {
         range: RB,
     ) -> Result<Vec<Entry>, io::Error> {
         let (mut from, to) = half_open(&range);
-        from = from.max(self.purged().map_or(0, |id| id.index.saturating_add(1)));
+        from = from.max(self.shared.tail.lock().begin().unwrap_or(from));
         let mut found = Vec::new();
         while from < to {
             let piece = self.read(from, to, READ_BYTES_MAX).await?;

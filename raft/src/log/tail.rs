@@ -29,6 +29,8 @@ pub(crate) struct Tail {
     stored: Option<u64>,
     last: Option<LogId>,
     purged: Option<LogId>,
+    /// Index of the oldest entry there is, in memory or in the store.
+    begin: Option<u64>,
     /// Sorted by index; bytes never fall.
     marks: VecDeque<Mark>,
     total: u64,
@@ -43,6 +45,7 @@ impl Tail {
             stored: None,
             last: None,
             purged: None,
+            begin: None,
             marks: VecDeque::new(),
             total: 0,
         }
@@ -57,6 +60,11 @@ impl Tail {
         self.purged
     }
 
+    /// Index of the oldest entry in memory or in the store.
+    pub(crate) fn begin(&self) -> Option<u64> {
+        self.begin
+    }
+
     /// Index of the oldest entry in memory.
     pub(crate) fn first_index(&self) -> Option<u64> {
         self.entries.front().map(|entry| entry.log_id.index)
@@ -69,6 +77,7 @@ impl Tail {
         if due {
             self.marks.push_back(Mark { index, bytes: self.total });
         }
+        self.begin.get_or_insert(index);
         self.total = self.total.saturating_add(size as u64);
         self.bytes = self.bytes.saturating_add(size);
         self.last = Some(entry.log_id);
@@ -109,18 +118,21 @@ impl Tail {
             self.total = self.total.max(mark.bytes);
         }
         self.stored = self.stored.min(index.checked_sub(1));
-        self.last = last;
+        self.last = self.last.min(last);
+        self.begin = self.begin.filter(|begin| *begin < index);
     }
 
     pub(crate) fn purge_to(&mut self, upto: LogId) {
         self.purged = self.purged.max(Some(upto));
+        let next = upto.index.saturating_add(1);
+        let any_left = self.last.is_some_and(|last| last.index >= next);
+        self.begin = self.begin.filter(|_| any_left).map(|begin| begin.max(next));
         while self.entries.front().is_some_and(|entry| entry.log_id.index <= upto.index) {
             if let Some(entry) = self.entries.pop_front() {
                 self.bytes = self.bytes.saturating_sub(entry_bytes(&entry));
             }
         }
         // The mark before the first kept index stays: sizes are counted from it.
-        let next = upto.index.saturating_add(1);
         while self.marks.get(1).is_some_and(|mark| mark.index <= next) {
             self.marks.pop_front();
         }
@@ -141,12 +153,6 @@ impl Tail {
             found.push(entry.clone());
         }
         found
-    }
-
-    /// Log id of an entry in memory.
-    pub(crate) fn log_id_at(&self, index: u64) -> Option<LogId> {
-        let skip = usize::try_from(index.checked_sub(self.first_index()?)?).ok()?;
-        self.entries.get(skip).map(|entry| entry.log_id)
     }
 
     /// Bytes of entries that are not purged, to within `MARK_BYTES`.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Answer;
 use crate::model::ErrorCode;
-use crate::node::read::{Found, LeaderGuard, MaybeFenced};
+use crate::node::read::{Exists, FindReplicas, Found};
 use crate::rpc::{Service, convert};
 use crate::wire::requests::{KeyRequest, KeysRequest};
 use crate::wire::types::GetReplicaListResponse;
@@ -15,15 +15,14 @@ pub async fn exist_key(
     service: &Service,
     request: KeyRequest<&[u8]>,
 ) -> Answer<Result<bool, ErrorCode>> {
-    Ok(Ok(service.node.read_unfenced(|guard| guard.exists(request.key)).await?))
+    Ok(Ok(service.node.read::<Exists>(request.key).await?))
 }
 
 pub async fn batch_exist_key(
     service: &Service,
     request: KeysRequest<&[u8]>,
 ) -> Answer<Vec<Result<bool, ErrorCode>>> {
-    let exists = |guard: &LeaderGuard<'_>, key: &[u8]| guard.exists(key);
-    let found = read_each(service, &request.keys, exists).await?;
+    let found = service.node.read_many::<Exists>(&request.keys).await?;
     Ok(found.into_iter().map(Ok).collect())
 }
 
@@ -31,7 +30,7 @@ pub async fn get_replica_list(
     service: &Service,
     request: KeyRequest<&[u8]>,
 ) -> Answer<Result<Replicas, ErrorCode>> {
-    let found = service.node.read_unfenced(|guard| guard.replicas(request.key)).await?;
+    let found = service.node.read::<FindReplicas>(request.key).await?;
     Ok(replicas(service, found))
 }
 
@@ -39,8 +38,7 @@ pub async fn batch_get_replica_list(
     service: &Service,
     request: KeysRequest<&[u8]>,
 ) -> Answer<Vec<Result<Replicas, ErrorCode>>> {
-    let look = |guard: &LeaderGuard<'_>, key: &[u8]| guard.replicas(key);
-    let found = read_each(service, &request.keys, look).await?;
+    let found = service.node.read_many::<FindReplicas>(&request.keys).await?;
     Ok(found.into_iter().map(|found| replicas(service, found)).collect())
 }
 
@@ -53,24 +51,4 @@ fn replicas(service: &Service, found: Result<Found, ErrorCode>) -> Result<Replic
         lease_ttl_ms: service.node.settings().lease_ttl.0,
         object_checksum: found.checksum,
     })
-}
-
-/// Reads all keys under one proof of leadership; the few whose removal is being decided are read again.
-async fn read_each<T>(
-    service: &Service,
-    keys: &[&[u8]],
-    read: impl Fn(&LeaderGuard<'_>, &[u8]) -> MaybeFenced<T>,
-) -> Answer<Vec<T>> {
-    let looks: Vec<MaybeFenced<T>> = {
-        let guard = service.node.leader_guard().await?;
-        keys.iter().map(|key| read(&guard, key)).collect()
-    };
-    let mut found = Vec::with_capacity(looks.len());
-    for (look, key) in looks.into_iter().zip(keys) {
-        found.push(match look {
-            Ok(value) => value,
-            Err(_fenced) => service.node.read_unfenced(|guard| read(guard, key)).await?,
-        });
-    }
-    Ok(found)
 }

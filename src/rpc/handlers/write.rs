@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::Answer;
-use crate::model::{ClientId, Descriptor, ErrorCode, ReplicaSelect};
+use crate::model::{ClientId, ErrorCode, ReplicaSelect};
 use crate::node::error::NodeError;
 use crate::rpc::{Service, convert};
 use crate::state::Reply;
@@ -91,21 +91,18 @@ async fn start(
         let is_valid = !key.is_empty() && size != 0;
         is_valid.then(|| StartItem { key: Key(key.to_vec()), size, group })
     });
-    let propose = async |items: Vec<StartItem>| {
-        let command = Command::PutStart(Start {
-            client,
-            tenant: None,
-            items,
-            config: write.clone(),
-            rules: settings.rules,
-        });
-        match service.node.propose(&command).await? {
-            Reply::Starts(started) => Ok(started),
-            other => Err(unexpected(&other)),
-        }
-    };
-    let started: Vec<Result<Vec<Descriptor>, ErrorCode>> = in_chunks(items, propose).await?;
-    Ok(started.into_iter().map(|started| started.map(convert::descriptors)).collect())
+    let mut all = Vec::with_capacity(keys.len());
+    for chunk in chunks(items) {
+        let (config, rules) = (write.clone(), settings.rules);
+        let start = Start { client, tenant: None, items: chunk.items, config, rules };
+        let started = match service.node.propose(&Command::PutStart(start)).await? {
+            Reply::Starts(started) => started,
+            other => return Err(unexpected(&other)),
+        };
+        let started = started.into_iter().map(|started| started.map(convert::descriptors));
+        all.extend(merge(&chunk.is_valid, started));
+    }
+    Ok(all)
 }
 
 async fn end(
@@ -121,11 +118,13 @@ async fn end(
     let items = metas
         .iter()
         .map(|meta| Some(EndItem { key: Key(meta.key.to_vec()), checksum: meta.object_checksum }));
-    let propose = async |items: Vec<EndItem>| {
-        let command = Command::PutEnd(End { client, tenant: None, items, select });
-        results(service.node.propose(&command).await?)
-    };
-    in_chunks(items, propose).await
+    let mut all = Vec::with_capacity(metas.len());
+    for chunk in chunks(items) {
+        let end = End { client, tenant: None, items: chunk.items, select };
+        let ended = results(service.node.propose(&Command::PutEnd(end)).await?)?;
+        all.extend(merge(&chunk.is_valid, ended));
+    }
+    Ok(all)
 }
 
 async fn revoke(
@@ -139,11 +138,13 @@ async fn revoke(
         Err(code) => return Ok(keys.iter().map(|_| Err(code)).collect()),
     };
     let items = keys.iter().map(|key| Some(Key(key.to_vec())));
-    let propose = async |keys: Vec<Key>| {
-        let command = Command::PutRevoke(Revoke { client, tenant: None, keys, select });
-        results(service.node.propose(&command).await?)
-    };
-    in_chunks(items, propose).await
+    let mut all = Vec::with_capacity(keys.len());
+    for chunk in chunks(items) {
+        let revoke = Revoke { client, tenant: None, keys: chunk.items, select };
+        let revoked = results(service.node.propose(&Command::PutRevoke(revoke)).await?)?;
+        all.extend(merge(&chunk.is_valid, revoked));
+    }
+    Ok(all)
 }
 
 fn results(reply: Reply) -> Result<Vec<Ended>, NodeError> {
@@ -158,26 +159,36 @@ pub fn unexpected(reply: &Reply) -> NodeError {
     NodeError::OutcomeUnknown(format!("the state gave a reply of another kind: {reply:?}"))
 }
 
-/// Proposes items in commands of bounded size, in order. `None` stands for an item that broke a rule.
-async fn in_chunks<I, T>(
-    items: impl Iterator<Item = Option<I>>,
-    propose: impl AsyncFn(Vec<I>) -> Result<Vec<Result<T, ErrorCode>>, NodeError>,
-) -> Answer<Vec<Result<T, ErrorCode>>> {
-    let mut results = Vec::new();
-    let mut items = items.peekable();
-    while items.peek().is_some() {
-        let chunk: Vec<Option<I>> = items.by_ref().take(KEYS_PER_COMMAND_MAX).collect();
-        let is_valid: Vec<bool> = chunk.iter().map(Option::is_some).collect();
-        let valid: Vec<I> = chunk.into_iter().flatten().collect();
-        let mut proposed = match valid.is_empty() {
-            true => Vec::new(),
-            false => propose(valid).await?,
+/// Part of a batch: the items of one command, and which of the requested ones they are.
+struct Chunk<I> {
+    is_valid: Vec<bool>,
+    items: Vec<I>,
+}
+
+/// Cuts a batch into commands of bounded size, in order. `None` stands for an item that broke a rule.
+fn chunks<I>(items: impl Iterator<Item = Option<I>>) -> Vec<Chunk<I>> {
+    let mut chunks: Vec<Chunk<I>> = Vec::new();
+    for item in items {
+        if chunks.last().is_none_or(|chunk| chunk.is_valid.len() >= KEYS_PER_COMMAND_MAX) {
+            chunks.push(Chunk { is_valid: Vec::new(), items: Vec::new() });
         }
-        .into_iter();
-        results.extend(is_valid.into_iter().map(|is_valid| match is_valid {
-            true => proposed.next().unwrap_or(Err(ErrorCode::InternalError)),
-            false => Err(ErrorCode::InvalidParams),
-        }));
+        if let Some(chunk) = chunks.last_mut() {
+            chunk.is_valid.push(item.is_some());
+            chunk.items.extend(item);
+        }
     }
-    Ok(results)
+    chunks
+}
+
+/// One result a requested item: those of the command, and a refusal for each that broke a rule.
+fn merge<T>(
+    is_valid: &[bool],
+    results: impl IntoIterator<Item = Result<T, ErrorCode>>,
+) -> Vec<Result<T, ErrorCode>> {
+    let mut results = results.into_iter();
+    let each = is_valid.iter().map(|is_valid| match is_valid {
+        true => results.next().unwrap_or(Err(ErrorCode::InternalError)),
+        false => Err(ErrorCode::InvalidParams),
+    });
+    each.collect()
 }

@@ -122,6 +122,7 @@ impl Loader {
             .ok_or_else(|| inconsistent(format!("{}: bad tenant", image.name)))?;
         let hash = table_hash(&tenant, &image.name.key);
         let replicas = image.replicas.iter().map(|replica| self.replica(replica));
+        let replicas = replicas.collect::<Result<_, _>>()?;
         let mut object = Object::new(NewObject {
             key: image.name.key.clone(),
             tenant: TenantIdx(self.state.tenants.acquire(&tenant)),
@@ -131,7 +132,7 @@ impl Loader {
             group: GroupIdx::NONE,
             data_type: image.data_type,
             is_hard_pinned: image.hard_pinned,
-            replicas: replicas.collect::<Result<_, _>>()?,
+            replicas,
         });
         object.set_pin(image.soft_pin_ms.map(Deadline));
         object.set_checksum(image.checksum);

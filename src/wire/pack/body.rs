@@ -1,8 +1,8 @@
 //! Whole bodies: head, meta byte, literal, payload (wire protocol 2, 2.1, 2.2).
 //!
 //! Sending is byte-identical to the peer: the literal always goes along and the size width is the
-//! smallest that fits. Receiving accepts what the peer accepts: no literal, a wider width, unknown meta
-//! bits, bytes left over.
+//! smallest that fits. Receiving accepts what the peer accepts: no literal, a wider width, unknown
+//! meta bits, bytes left over.
 
 use super::literal::Literal;
 use super::reader::{Reader, UnpackError, Width};

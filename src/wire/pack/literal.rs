@@ -1,11 +1,11 @@
 //! Type literals: the byte strings by which sender and receiver agree on a type.
 //!
-//! Everything here runs at compile time, so that a type's literal is a constant and costs nothing per
-//! call. Rules: wire protocol 2.4. The hash of a literal is kept in the function table
+//! Everything here runs at compile time, so that a type's literal is a constant and costs nothing
+//! per call. Rules: wire protocol 2.4. The hash of a literal is kept in the function table
 //! (`wire/function.rs`), where a test recomputes it.
 
-/// Longest literal, with the six bytes of a body's head, that this protocol needs; a longer one does
-/// not compile.
+/// Longest literal, with the six bytes of a body's head, that this protocol needs; a longer one
+/// does not compile.
 pub const LITERAL_BYTES_MAX: usize = 192;
 
 /// The codes of wire protocol 2.4.

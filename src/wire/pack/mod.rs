@@ -1,9 +1,9 @@
 //! The peer's payload encoding: values to bytes and back (wire protocol 2).
 //!
-//! [`Wire`] says what a type is called on the wire, [`Pack`] writes it, [`Unpack`] reads it, borrowing
-//! strings from the frame. [`Body`] joins a type with its hash and does whole bodies: head, meta byte,
-//! literal, payload. Every length is checked against the bytes that are really there before anything
-//! is allocated for it.
+//! [`Wire`] says what a type is called on the wire, [`Pack`] writes it, [`Unpack`] reads it,
+//! borrowing strings from the frame. [`Body`] joins a type with its hash and does whole bodies:
+//! head, meta byte, literal, payload. Every length is checked against the bytes that are really
+//! there before anything is allocated for it.
 
 pub mod body;
 pub mod literal;

@@ -3,8 +3,8 @@
 //! Guards: no read past the end, no count that the remaining bytes cannot hold, no more than
 //! [`ITEMS_MAX`] items in a container. What the bytes mean is left to the types.
 
-/// Most items in one vector or map. A vector of empty strings takes one byte an item on the wire and
-/// sixteen in memory, so without a bound a frame could claim many times its own size.
+/// Most items in one vector or map. A vector of empty strings takes one byte an item on the wire
+/// and sixteen in memory, so without a bound a frame could claim many times its own size.
 pub const ITEMS_MAX: usize = 1 << 20;
 
 /// Why bytes are not a value of the expected type.

@@ -1,7 +1,8 @@
 //! The two macros that give a struct or an enum its place in the protocol.
 //!
-//! A struct is its fields in order, an enum is its number. An enum is a number with names, not a Rust
-//! enum: an unknown number must reach the handler, which answers INVALID_PARAMS where the peer does.
+//! A struct is its fields in order, an enum is its number. An enum is a number with names, not a
+//! Rust enum: an unknown number must reach the handler, which answers INVALID_PARAMS where the peer
+//! does.
 
 /// Declares structs whose fields are sent in the order written. `<S>` is the type of their strings.
 macro_rules! wire_struct {
@@ -28,7 +29,10 @@ macro_rules! wire_struct {
             #[cfg(test)]
             fn to_json(&self) -> serde_json::Value {
                 serde_json::Value::Object(serde_json::Map::from_iter([
-                    $((stringify!($field).trim_start_matches("r#").to_owned(), self.$field.to_json()),)+
+                    $((
+                        stringify!($field).trim_start_matches("r#").to_owned(),
+                        self.$field.to_json(),
+                    ),)+
                 ]))
             }
         }
@@ -56,7 +60,7 @@ macro_rules! wire_enum {
         $($(#[$value_doc:meta])* $value:ident = $code:literal,)+
     })+) => { $(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(
             /// The number on the wire.
             pub $number,
@@ -68,6 +72,15 @@ macro_rules! wire_enum {
             /// The peer's name of the value, if the number has one.
             pub fn name(self) -> Option<&'static str> {
                 match self.0 { $($code => Some(stringify!($value)),)+ _ => None }
+            }
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match self.name() {
+                    Some(name) => f.write_str(name),
+                    None => write!(f, "{}({})", stringify!($name), self.0),
+                }
             }
         }
 

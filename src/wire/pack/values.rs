@@ -1,7 +1,8 @@
 //! The protocol's building blocks as Rust types (wire protocol 2.3).
 //!
-//! Numbers, bool, strings, vectors, maps, optionals, expecteds, the store's identities. A string may be
-//! any of the types that implement [`Text`]: borrowed when decoding, shared or borrowed when answering.
+//! Numbers, bool, strings, vectors, maps, optionals, expecteds, the store's identities. A string
+//! may be any of the types that implement [`Text`]: borrowed when decoding, shared or borrowed when
+//! answering.
 
 use std::sync::Arc;
 
@@ -129,7 +130,8 @@ impl Unpack<'_> for NoArguments {
     }
 }
 
-/// A type that goes over the wire as a byte string. Keys are arbitrary bytes, so reading gives bytes.
+/// A type that goes over the wire as a byte string. Keys are arbitrary bytes, so reading gives
+/// bytes.
 pub trait Text: Pack {}
 
 macro_rules! texts {

@@ -1,8 +1,9 @@
 //! Writes payload: numbers, lengths and byte strings.
 //!
-//! The size width of a body depends on its largest length, which is known only at the end. The writer
-//! guesses: the first length of a body decides, since the outermost container tends to be the largest.
-//! If a later length is larger, [`Writer::largest`] tells, and [`super::Body`] writes the payload again.
+//! The size width of a body depends on its largest length, which is known only at the end. The
+//! writer guesses: the first length of a body decides, since the outermost container tends to be
+//! the largest. If a later length is larger, [`Writer::largest`] tells, and [`super::Body`] writes
+//! the payload again.
 
 use super::reader::Width;
 
@@ -16,7 +17,8 @@ pub struct Writer<'o> {
 }
 
 impl<'o> Writer<'o> {
-    /// A writer that appends to `out` with lengths `width` wide; `None` lets the first length choose.
+    /// A writer that appends to `out` with lengths `width` wide; `None` lets the first length
+    /// choose.
     pub fn new(out: &'o mut Vec<u8>, width: Option<Width>) -> Self {
         Writer { out, width, largest: 0 }
     }
@@ -26,7 +28,8 @@ impl<'o> Writer<'o> {
         self.width.unwrap_or(Width::One)
     }
 
-    /// The largest length written. If it needs more than [`Writer::width`], the bytes are not valid.
+    /// The largest length written. If it needs more than [`Writer::width`], the bytes are not
+    /// valid.
     pub fn largest(&self) -> usize {
         self.largest
     }

@@ -105,7 +105,8 @@ impl CallVisitor for HugeCounts {
         for width in [Width::Four, Width::Eight] {
             let mut body = (C::REQUEST.hash() | 1).to_le_bytes().to_vec();
             body.push(width.meta_bits());
-            // Client id and the like come out as numbers, the first length as the greatest there is.
+            // Client id and the like come out as numbers, the first length as the greatest there
+            // is.
             body.extend_from_slice(&[0xff; 4096]);
             let has_length =
                 [0x80, 0x82, 0x84].iter().any(|container| C::REQUEST.literal().contains(container));

@@ -1,7 +1,7 @@
 //! Error codes on the wire: an `i32` (wire protocol 5).
 //!
-//! A server answers with [`ErrorCode`]; a client reads [`WireError`], because a newer server may send
-//! a number that has no name here.
+//! A server answers with [`ErrorCode`]; a client reads [`WireError`], because a newer server may
+//! send a number that has no name here.
 
 use std::fmt;
 

@@ -123,6 +123,27 @@ wire_struct! {
     }
 }
 
+impl<S: Default> Default for ReplicateConfig<S> {
+    /// What the peer's client sends unless told otherwise: one memory replica, no wishes.
+    fn default() -> Self {
+        ReplicateConfig {
+            replica_num: 1,
+            nof_replica_num: 0,
+            dfs_replica_num: 0,
+            soft_pin_action: SoftPinAction::PRESERVE,
+            soft_pin_ttl_ms: None,
+            with_hard_pin: false,
+            preferred_segments: Vec::new(),
+            preferred_segment: S::default(),
+            preferred_nof_segments: Vec::new(),
+            prefer_alloc_in_same_node: false,
+            data_type: ObjectDataType::UNKNOWN,
+            host_id: S::default(),
+            group_ids: None,
+        }
+    }
+}
+
 macro_rules! descriptor {
     ($($(#[$doc:meta])* $name:ident = $index:literal, $type:ident;)+) => {
         /// Where a replica is: one alternative a kind.
