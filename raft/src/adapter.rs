@@ -17,7 +17,8 @@ use crate::clock;
 use crate::machine::{AnyReply, ErasedMachine, SaveFn};
 use crate::snapshot_file::{SnapshotDir, SnapshotFile};
 use crate::types::{
-    CommittedLeaderId, Entry, LogId, Membership, NodeId, Payload, SnapshotMeta, StoredMembership, TypeConfig,
+    CommittedLeaderId, Entry, LogId, Membership, NodeId, Payload, SnapshotMeta, StoredMembership,
+    TypeConfig,
 };
 
 /// Entries applied before the worker lets other tasks of its thread run.

@@ -119,10 +119,7 @@ impl Inner {
         }
     }
 
-    async fn change(
-        &self,
-        change: ChangeMembers<NodeId, BasicNode>,
-    ) -> Result<(), AdminError> {
+    async fn change(&self, change: ChangeMembers<NodeId, BasicNode>) -> Result<(), AdminError> {
         self.must_lead()?;
         let text = change.to_string();
         let changed = timeout(CHANGE_MAX, self.raft.change_membership(change, false)).await;

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use openraft::async_runtime::watch::WatchReceiver as _;
-use openraft::errors::{ClientWriteError, ForwardToLeader, LinearizableReadError, RaftError};
+use openraft::errors::{
+    ClientWriteError, ForwardToLeader, InitializeError, LinearizableReadError, RaftError,
+};
 use openraft::{Instant as _, LinearizerOption, Raft};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
@@ -18,6 +20,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::adapter::{Adapter, Applied};
+use crate::clock;
 use crate::compact::{Answer, Compactor};
 use crate::config::{Config, ENTRY_BYTES_MAX, PROPOSALS_IN_FLIGHT_MAX};
 use crate::dir::DataDir;
@@ -26,7 +29,6 @@ use crate::lease::{LeaseCell, ReadLease};
 use crate::log::LogStore;
 use crate::log::store::SledLog;
 use crate::machine::{Erased, ErasedMachine, Machine};
-use crate::clock;
 use crate::net::client::Connector;
 use crate::net::server::{self, Server};
 use crate::net::transfer::Inbox;
@@ -79,9 +81,11 @@ impl<M: Machine> Node<M> {
     pub async fn open(config: Config, machine: Arc<M>) -> Result<Self, OpenError> {
         config.validate()?;
         let listener = match config.listen {
-            Some(addr) => Some(TcpListener::bind(addr).await.map_err(|source| {
-                OpenError::Listen { addr: addr.to_string(), source }
-            })?),
+            Some(addr) => Some(
+                TcpListener::bind(addr)
+                    .await
+                    .map_err(|source| OpenError::Listen { addr: addr.to_string(), source })?,
+            ),
             None => None,
         };
         Self::open_on(listener, config, machine).await
@@ -183,9 +187,10 @@ async fn start(
     let gate = gate(&config, &log);
     let applied = adapter.applied();
     let raft_config = Arc::new(open::raft_config(&config)?);
-    let raft = Raft::new(config.node_id, raft_config, Connector(Arc::clone(&peers)), log.clone(), adapter)
-        .await
-        .map_err(|e| OpenError::Raft(first_reason(&fatal, &e)))?;
+    let raft =
+        Raft::new(config.node_id, raft_config, Connector(Arc::clone(&peers)), log.clone(), adapter)
+            .await
+            .map_err(|e| OpenError::Raft(first_reason(&fatal, &e)))?;
     let mut workers = JoinSet::new();
     if !gate.is_zero() {
         raft.runtime_config().elect(false);
@@ -285,7 +290,11 @@ impl Inner {
         let initialized = self.raft.is_initialized().await.map_err(|e| broken(&e))?;
         if !initialized && !self.config.join {
             let members = open::first_members(&self.config);
-            self.raft.initialize(members).await.map_err(|e| broken(&e))?;
+            match self.raft.initialize(members).await {
+                // A peer was quicker and asked for a vote: it brings the same members.
+                Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => {}
+                Err(e) => return Err(broken(&e)),
+            }
         }
         let me = self.config.node_id;
         // Not from the metrics: they may lag behind `initialize`.

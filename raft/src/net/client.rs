@@ -28,8 +28,8 @@ use tokio::time::timeout;
 use crate::adapter::RaftSnapshot;
 use crate::net::frame::{self, BODY_BYTES_MAX, Frame, HELLO_BYTES_MAX, Kind};
 use crate::net::message::{
-    AppendReply, Challenge, Channel, PROTOCOL, TransferAsk, TransferSay, VoteAsk, VoteSay,
-    Welcome, encode_append,
+    AppendReply, Challenge, Channel, PROTOCOL, TransferAsk, TransferSay, VoteAsk, VoteSay, Welcome,
+    encode_append,
 };
 use crate::net::peers::Peers;
 use crate::net::transfer;
@@ -317,8 +317,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         _option: RPCOption,
     ) -> Result<TransferLeaderResponse<TypeConfig>, RPCError<TypeConfig>> {
         let body = record::pack(&TransferAsk::from(&req));
-        let say: TransferSay =
-            self.ask_for(Kind::Transfer, body, Kind::TransferReply).await?;
+        let say: TransferSay = self.ask_for(Kind::Transfer, body, Kind::TransferReply).await?;
         Ok(say.map_err(|reason| {
             tracing::warn!(to = self.to, "leadership was not taken over: {reason}");
             let expected = req.last_log_id().copied();

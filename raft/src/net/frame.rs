@@ -171,7 +171,7 @@ mod tests {
         let frame = Frame::new(Kind::Vote, 7, Bytes::from_static(b"body"));
         let bytes = bytes(&frame).await;
         let golden = [
-            82, 70, 78, 49, 12, 0, 0, 0, 4, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 47, 101, 125, 12, 98,
+            82, 70, 78, 49, 12, 0, 0, 0, 4, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 77, 79, 52, 0, 98,
             111, 100, 121,
         ];
         assert_eq!(bytes, golden);

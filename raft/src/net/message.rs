@@ -4,9 +4,7 @@
 //! Leaves to `frame.rs` framing and checksums, to `client.rs` and `server.rs` the conversation.
 
 use bytes::{Buf, BufMut, Bytes};
-use openraft::raft::{
-    AppendEntriesRequest, TransferLeaderRequest, VoteRequest, VoteResponse,
-};
+use openraft::raft::{AppendEntriesRequest, TransferLeaderRequest, VoteRequest, VoteResponse};
 use serde::{Deserialize, Serialize};
 
 use crate::record::{
@@ -128,7 +126,8 @@ pub(crate) fn encode_append(
         vote: VoteRecord::from(&request.vote),
         prev: log_id_record(request.prev_log_id.as_ref()),
         commit: log_id_record(request.leader_commit.as_ref()),
-        entries: u32::try_from(count).map_err(|_| RecordError::TooLong(count, u32::MAX as usize))?,
+        entries: u32::try_from(count)
+            .map_err(|_| RecordError::TooLong(count, u32::MAX as usize))?,
     })?;
     let size: usize = request.entries.iter().map(entry_bytes).sum();
     let mut body = Vec::with_capacity(size.saturating_add(head.len()).saturating_add(4));

@@ -134,11 +134,7 @@ impl Inbox {
 }
 
 /// Receives a file and has it installed.
-pub(crate) async fn receive(
-    server: &Server,
-    mut wire: Wire,
-    from: NodeId,
-) -> std::io::Result<()> {
+pub(crate) async fn receive(server: &Server, mut wire: Wire, from: NodeId) -> std::io::Result<()> {
     let idle = server.peers.config.snapshot_idle;
     let frame = within(idle, wire.receive(HELLO_BYTES_MAX)).await?;
     let begin: SnapshotBegin = body_of(&frame, Kind::SnapshotBegin)?;
