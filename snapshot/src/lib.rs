@@ -5,6 +5,7 @@
 //! (which snapshots there are), `normalize` and [`restore`] (a cold restore). No Raft, no async, no live
 //! state, no clock: times come in as arguments.
 
+pub mod catalog;
 pub mod codec;
 pub mod error;
 pub mod finding;
@@ -14,6 +15,7 @@ pub mod settle;
 pub mod store;
 pub mod table;
 
+pub use catalog::{Catalog, Listed, Retired, SnapshotId};
 pub use codec::container::{read_container, write_container};
 pub use codec::{
     DecodedShard, Decoder, EncodedShard, Limits, Payloads, ShardEncoder, SnapshotEncoder,
