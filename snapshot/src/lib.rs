@@ -10,7 +10,9 @@ pub mod codec;
 pub mod error;
 pub mod finding;
 pub mod image;
+pub mod normalize;
 pub mod placement;
+pub mod restore;
 pub mod settle;
 pub mod store;
 pub mod table;
@@ -24,4 +26,8 @@ pub use codec::{
 pub use error::{SnapshotError, SnapshotFile};
 pub use finding::{DropReason, Effect, Finding, Findings, Tally};
 pub use image::*;
+pub use normalize::{Normalized, Survival, normalize};
+pub use restore::{
+    CandidateReport, Outcome, RestoreOptions, RestoreReport, Restored, restore, verify,
+};
 pub use settle::{Decoded, decode_image, refit_allocators};

@@ -30,15 +30,6 @@ pub struct Decoded {
     pub bytes_seen: u64,
 }
 
-impl Decoded {
-    /// Whether there were objects and damage took every one of them. Such a snapshot counts as unreadable.
-    pub fn is_hollow(&self) -> bool {
-        self.objects_seen > 0
-            && self.image.object_count() == 0
-            && self.findings.lost_to_damage() >= self.objects_seen
-    }
-}
-
 /// Why an object is left out.
 type Loss = (DropReason, String);
 /// Objects to be left out, by shard and position in it.
