@@ -30,6 +30,18 @@ pub enum SnapshotFile {
 }
 
 impl SnapshotFile {
+    /// All of them.
+    pub const ALL: [SnapshotFile; 8] = [
+        SnapshotFile::Metadata,
+        SnapshotFile::Segments,
+        SnapshotFile::TaskManager,
+        SnapshotFile::Manifest,
+        SnapshotFile::Descriptor,
+        SnapshotFile::Latest,
+        SnapshotFile::Extension,
+        SnapshotFile::Container,
+    ];
+
     /// The file's name in a snapshot's directory.
     pub const fn file_name(self) -> &'static str {
         match self {
@@ -113,5 +125,35 @@ impl SnapshotError {
         what: impl fmt::Display,
     ) -> Self {
         SnapshotError::Damaged { file, place: place.into(), what: what.to_string() }
+    }
+
+    /// The file that is at fault, if it is one.
+    pub fn file(&self) -> Option<SnapshotFile> {
+        match self {
+            SnapshotError::Damaged { file, .. }
+            | SnapshotError::Unsupported { file, .. }
+            | SnapshotError::TooLarge { file, .. }
+            | SnapshotError::Unwritable { file, .. }
+            | SnapshotError::Io { file, .. } => Some(*file),
+            SnapshotError::Store(error) => {
+                let name = error.key()?.rsplit('/').next()?;
+                SnapshotFile::ALL.into_iter().find(|file| file.file_name() == name)
+            }
+        }
+    }
+
+    /// What is wrong, without the name of the file.
+    pub fn what(&self) -> String {
+        match self {
+            SnapshotError::Damaged { place, what, .. } => format!("{place}: {what}"),
+            SnapshotError::Unsupported { what, .. } | SnapshotError::Unwritable { what, .. } => {
+                what.clone()
+            }
+            SnapshotError::TooLarge { place, bytes, limit, .. } => {
+                format!("{place}: {bytes} bytes are more than the limit of {limit}")
+            }
+            SnapshotError::Io { source, .. } => source.to_string(),
+            SnapshotError::Store(error) => error.to_string(),
+        }
     }
 }

@@ -237,15 +237,8 @@ fn judge(
         Ok(image) if report.failure.is_none() => (report, Some(image)),
         Ok(_) => (report, None),
         Err(error) => {
-            let file = match &error {
-                SnapshotError::Damaged { file, .. }
-                | SnapshotError::Unsupported { file, .. }
-                | SnapshotError::TooLarge { file, .. }
-                | SnapshotError::Unwritable { file, .. }
-                | SnapshotError::Io { file, .. } => *file,
-                SnapshotError::Store(_) => SnapshotFile::Manifest,
-            };
-            report.findings.note(file, Effect::CandidateFails, error.to_string());
+            let file = error.file().unwrap_or(SnapshotFile::Manifest);
+            report.findings.note(file, Effect::CandidateFails, error.what());
             report.failure = Some(error.to_string());
             (report, None)
         }

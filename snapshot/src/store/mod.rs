@@ -68,6 +68,18 @@ impl StoreError {
     pub fn is_not_found(&self) -> bool {
         matches!(self, StoreError::NotFound { .. })
     }
+
+    /// The key that it is about, if it is one.
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            StoreError::NotFound { key }
+            | StoreError::BadKey { key }
+            | StoreError::TooLarge { key, .. }
+            | StoreError::Injected { key } => Some(key),
+            StoreError::TooMany { .. } => None,
+            StoreError::Io { path, .. } => path.to_str(),
+        }
+    }
 }
 
 /// Files by key. Implementations may be called from several threads.

@@ -2,5 +2,8 @@
 
 mod damaged;
 mod fixtures;
+mod hostile;
+mod made;
 mod real_files;
 mod restores;
+mod round_trips;

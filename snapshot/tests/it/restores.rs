@@ -1,6 +1,7 @@
 //! Restores of real snapshots: who survives, with what pin, and what the report says.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use mooncake_ha_snapshot::catalog::CLUSTER_ID_DEFAULT;
@@ -14,8 +15,14 @@ use crate::fixtures::fixtures;
 /// 2026-11-29, when the fixtures were made.
 const FIXTURE_DAY_MS: u64 = 1_795_976_700_000;
 
+/// The catalog of a fixture.
 pub fn open(fixture: &str) -> Catalog {
-    let store = LocalStore::open_existing(&fixtures().join(fixture)).unwrap();
+    open_at(&fixtures().join(fixture))
+}
+
+/// The catalog below a root.
+pub fn open_at(root: &Path) -> Catalog {
+    let store = LocalStore::open_existing(root).unwrap();
     Catalog::new(Arc::new(store), CLUSTER_ID_DEFAULT, Limits::default())
 }
 
