@@ -1,5 +1,11 @@
 //! Snapshots of real masters and damaged ones, round trips, restores.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that meets something unexpected shall end"
+)]
+
 mod damaged;
 mod fixtures;
 mod hostile;
