@@ -92,12 +92,14 @@ pub fn normalize(
 ) -> Result<Normalized, SnapshotError> {
     let clock_ms = image.globals.extension.as_ref().map_or(0, |extension| extension.state_clock_ms);
     let now_ms = now_ms.max(clock_ms);
+    let dropped_before = sum(&findings.dropped).objects;
     let gone = settle_segments(image, now_ms, findings);
     let targets = forget_unfinished(image.globals.extension.as_mut());
     let mut judge = Judge {
         survival,
         gone,
         targets,
+        has_lost_replica: false,
         report: Normalized { now_ms, ..Normalized::default() },
         findings,
     };
@@ -105,13 +107,16 @@ pub fn normalize(
         objects.retain_mut(|object| judge.survives(*shard, object));
     }
     image.shards.retain(|_, objects| !objects.is_empty());
-    let Judge { gone, report, .. } = judge;
+    let Judge { gone, report, has_lost_replica, .. } = judge;
+    let has_dropped = sum(&findings.dropped).objects > dropped_before;
     for item in &mut image.globals.discarded {
         item.replicas.retain(|replica| !lies_on(&replica.place, &gone));
     }
     image.globals.discarded.retain(|item| !item.replicas.is_empty());
     forget_queued(image);
-    refit_allocators(image)?;
+    if has_dropped || has_lost_replica {
+        refit_allocators(image)?;
+    }
     Ok(report)
 }
 
@@ -208,6 +213,8 @@ struct Judge<'f> {
     survival: Survival,
     gone: BTreeSet<Uuid>,
     targets: BTreeSet<u64>,
+    /// Whether a replica was taken from any object, so that its space is free again.
+    has_lost_replica: bool,
     report: Normalized,
     findings: &'f mut Findings,
 }
@@ -240,13 +247,14 @@ impl Judge<'_> {
         }
     }
 
-    fn loss(&self, object: &mut ObjectImage, is_pinned: bool) -> Option<DropReason> {
-        let (gone, targets) = (&self.gone, &self.targets);
+    fn loss(&mut self, object: &mut ObjectImage, is_pinned: bool) -> Option<DropReason> {
+        let (gone, targets, before) = (&self.gone, &self.targets, object.replicas.len());
         object.replicas.retain(|replica| {
             let is_unfinished_copy =
                 replica.status != ReplicaStatus::Complete && targets.contains(&replica.id);
             !is_unfinished_copy && !lies_on(&replica.place, gone)
         });
+        self.has_lost_replica |= object.replicas.len() < before;
         let is_leased = object.lease_ms > self.report.now_ms;
         if object.replicas.is_empty() {
             return Some(DropReason::SegmentUnusable);

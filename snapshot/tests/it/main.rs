@@ -3,9 +3,12 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::panic,
     reason = "a test that meets something unexpected shall end"
 )]
 
+mod bent_files;
+mod consistency;
 mod damaged;
 mod fixtures;
 mod hostile;
