@@ -7,6 +7,7 @@
 
 pub mod catalog;
 pub mod codec;
+pub mod diff;
 pub mod error;
 pub mod finding;
 pub mod image;
@@ -15,14 +16,16 @@ pub mod placement;
 pub mod restore;
 pub mod settle;
 pub mod store;
+pub mod summary;
 pub mod table;
 
 pub use catalog::{Catalog, Listed, Retired, SnapshotId};
 pub use codec::container::{read_container, write_container};
 pub use codec::{
     DecodedShard, Decoder, EncodedShard, Limits, Payloads, ShardEncoder, SnapshotEncoder,
-    encode_image,
+    decode_exact, encode_image,
 };
+pub use diff::{Change, Difference, Differences};
 pub use error::{SnapshotError, SnapshotFile};
 pub use finding::{DropReason, Effect, Finding, Findings, Tally};
 pub use image::*;
@@ -31,3 +34,4 @@ pub use restore::{
     CandidateReport, Outcome, RestoreOptions, RestoreReport, Restored, restore, verify,
 };
 pub use settle::{Decoded, decode_image, refit_allocators};
+pub use summary::Summary;

@@ -254,6 +254,31 @@ impl<'a> Decoder<'a> {
     }
 }
 
+/// Reads payloads of which nothing may be left out, as a node's own state must be; hands on shard by shard.
+///
+/// Errors: anything that [`Decoder`] finds, findings that cost an object or task included, and what
+/// `on_shard` returns.
+pub fn decode_exact<E: From<SnapshotError>>(
+    payloads: &Payloads,
+    limits: &Limits,
+    mut on_shard: impl FnMut(DecodedShard) -> Result<(), E>,
+) -> Result<Globals, E> {
+    let mut decoder = Decoder::open(payloads, limits)?;
+    while let Some(shard) = decoder.next_shard()? {
+        refuse_losses(&decoder.findings)?;
+        on_shard(shard)?;
+    }
+    refuse_losses(&decoder.findings)?;
+    Ok(decoder.globals)
+}
+
+fn refuse_losses(findings: &Findings) -> Result<(), SnapshotError> {
+    match findings.list.iter().find(|finding| finding.effect > Effect::Repaired) {
+        Some(finding) => Err(SnapshotError::damaged(finding.file, "the file", finding)),
+        None => Ok(()),
+    }
+}
+
 pub(crate) fn require_size(
     file: SnapshotFile,
     bytes: u64,

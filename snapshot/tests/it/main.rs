@@ -11,6 +11,7 @@ mod bent_files;
 mod consistency;
 mod damaged;
 mod fixtures;
+mod glances;
 mod hostile;
 mod made;
 mod real_files;
