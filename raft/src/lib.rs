@@ -1,1 +1,42 @@
-//! x
+//! Replication of opaque entries: openraft on a sled log, raft snapshots as files.
+//!
+//! A [`Node`] keeps a [`Machine`] equal on every node of a cluster. An entry is bytes, a reply
+//! is whatever the machine returns on the node that proposed it.
+//!
+//! ```text
+//!        purged      snapshot        applied     committed        last
+//!  ........|..............|..............|.............|..............|
+//!   gone     kept for       in the state   safe for ever  may be taken
+//!            lagging peers                                back
+//! ```
+//!
+//! Promises: vote and entries are on disk, in order, before they are acknowledged; checksums on
+//! everything that is read back; a failed write stops the node instead of limping on; one
+//! process a directory; a leader lease is proven, never assumed. `docs/raft.md` says how.
+
+mod adapter;
+mod clock;
+mod compact;
+mod config;
+mod dir;
+mod error;
+mod lease;
+mod log;
+mod machine;
+mod net;
+mod node;
+mod open;
+mod record;
+mod snapshot_file;
+mod status;
+mod types;
+
+pub use config::{
+    CLUSTER_ID_BYTES_MAX, Config, ConfigError, Durability, ENTRY_BYTES_MAX, PROPOSALS_IN_FLIGHT_MAX,
+};
+pub use error::{AdminError, OpenError, ProposeError, ReadError};
+pub use lease::ReadLease;
+pub use machine::{Machine, MachineError};
+pub use node::Node;
+pub use status::{LogPointers, Member, Peer, Role, Status};
+pub use types::NodeId;

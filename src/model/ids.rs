@@ -87,6 +87,11 @@ uuid_type!(
 )]
 pub struct ReplicaId(pub u64);
 
+/// Where an object lives in the table: its shard in the low 10 bits, its slot above. Derived state: never
+/// saved, and no decision may depend on its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectRef(pub u32);
+
 /// A name space of keys. Without multi-tenancy everything lives in [`Tenant::default`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Tenant(Arc<str>);

@@ -14,7 +14,7 @@ pub mod time;
 
 pub use descriptor::{Descriptor, Location};
 pub use error_code::ErrorCode;
-pub use ids::{ClientId, ObjectKey, ReplicaId, SegmentId, TaskId, Tenant, Uuid};
+pub use ids::{ClientId, ObjectKey, ObjectRef, ReplicaId, SegmentId, TaskId, Tenant, Uuid};
 pub use object::{GroupIdx, Lease, NewObject, Object, Replicas, TenantIdx, WriterIdx};
 pub use replica::{Place, Replica, ReplicaKind, ReplicaSelect, ReplicaStatus, SegmentIdx};
 pub use segment::{MountedView, Segment, SegmentStatus};

@@ -224,6 +224,19 @@ impl Object {
         self.replicas.iter().all(Replica::is_complete)
     }
 
+    /// Takes the chosen replicas out; the others keep their order.
+    pub fn take_replicas(&mut self, is_chosen: impl Fn(&Replica) -> bool) -> Vec<Replica> {
+        let mut taken = Vec::new();
+        for replica in std::mem::take(&mut self.replicas) {
+            if is_chosen(&replica) {
+                taken.push(replica);
+            } else {
+                self.replicas.push(replica);
+            }
+        }
+        taken
+    }
+
     /// Number of COMPLETE replicas of a kind.
     pub fn complete_count(&self, kind: ReplicaKind) -> usize {
         let is_counted = |r: &&Replica| r.is_complete() && r.place.kind() == kind;

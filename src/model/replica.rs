@@ -111,8 +111,10 @@ pub enum ReplicaSelect {
     Disk,
     /// Client-disk files only.
     LocalDisk,
-    /// A kind that this master never holds (NoF, DFS): matches nothing.
-    Absent,
+    /// NVMe-oF segments, which this master never has: matches nothing.
+    NoF,
+    /// Distributed file systems, which this master never has: matches nothing.
+    Dfs,
 }
 
 impl ReplicaSelect {
@@ -122,13 +124,13 @@ impl ReplicaSelect {
             ReplicaSelect::All | ReplicaSelect::Memory => kind == ReplicaKind::Memory,
             ReplicaSelect::Disk => kind == ReplicaKind::Disk,
             ReplicaSelect::LocalDisk => kind == ReplicaKind::LocalDisk,
-            ReplicaSelect::Absent => false,
+            ReplicaSelect::NoF | ReplicaSelect::Dfs => false,
         }
     }
 
     /// Whether an End with this selection replaces the stored checksum even by "none" (behaviour 2.3).
     pub fn replaces_checksum(self) -> bool {
-        matches!(self, ReplicaSelect::All | ReplicaSelect::Memory)
+        matches!(self, ReplicaSelect::All | ReplicaSelect::Memory | ReplicaSelect::NoF)
     }
 }
 

@@ -1,0 +1,5 @@
+//! Stories of whole nodes with a counter machine.
+#![allow(missing_docs)]
+
+mod single;
+mod support;
