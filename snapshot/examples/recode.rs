@@ -3,11 +3,12 @@
 //! For trying our output with a real master by hand and from process tests:
 //!
 //! ```text
-//! cargo run --example recode -- FROM_ROOT TO_ROOT NOW_MS [--lease-ms N] [--pin-ms N] [--drop-every N]
+//! cargo run --example recode -- FROM TO NOW_MS [--lease-ms N] [--pin-ms N] [--drop-every N]
 //! ```
 //!
-//! Every COMPLETE object is kept. `--lease-ms` and `--pin-ms` set the absolute end of all leases and pins;
-//! `--drop-every N` leaves out each N-th object, so that node tables are made new.
+//! FROM and TO are roots. Every COMPLETE object is kept. `--lease-ms` and `--pin-ms` set the absolute
+//! end of all leases and pins; `--drop-every N` leaves out each N-th object, so that node tables are
+//! made new.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
 fn run() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [from, to, now_ms, options @ ..] = arguments.as_slice() else {
-        return Err("usage: recode FROM_ROOT TO_ROOT NOW_MS [--option N]...".into());
+        return Err("usage: recode FROM TO NOW_MS [--option N]...".into());
     };
     let now_ms: u64 = now_ms.parse()?;
     let source = catalog(LocalStore::open_existing(Path::new(from))?);

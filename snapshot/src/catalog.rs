@@ -1,8 +1,8 @@
 //! Which snapshots there are: ids, listing, publishing, retiring (snapshot format 2).
 //!
-//! Guards three promises: `latest.txt` never names an incomplete snapshot, retiring never removes the last
-//! good one, and a new id sorts after all earlier ones although wall clocks step back. The peer can read
-//! the same root at any time.
+//! Guards three promises: `latest.txt` never names an incomplete snapshot, retiring never removes
+//! the last good one, and a new id sorts after all earlier ones although wall clocks step back. The
+//! peer can read the same root at any time.
 
 mod id;
 
@@ -76,7 +76,8 @@ impl Catalog {
         format!("{}/{}", self.prefix, SnapshotFile::Latest)
     }
 
-    /// The pointer: `None` if it is absent, empty, not an id, or names a snapshot without descriptor.
+    /// The pointer: `None` if it is absent, empty, not an id, or names a snapshot without
+    /// descriptor.
     ///
     /// Errors: the store fails.
     pub fn latest(&self) -> Result<Option<Listed>, StoreError> {
@@ -133,7 +134,8 @@ impl Catalog {
 
     /// The files of a snapshot, its manifest checked.
     ///
-    /// Errors: a file is missing or too large, the manifest is of another format, or the store fails.
+    /// Errors: a file is missing or too large, the manifest is of another format, or the store
+    /// fails.
     pub fn fetch(&self, id: SnapshotId) -> Result<Payloads, SnapshotError> {
         let manifest = self.store.get(&self.key(id, SnapshotFile::Manifest), TEXT_BYTES_MAX)?;
         check_manifest(&manifest)?;
@@ -162,8 +164,9 @@ impl Catalog {
 
     /// Writes a snapshot under this id, then points to it. Until the last step nobody sees it.
     ///
-    /// Errors: the store fails. The snapshot's files are removed again as far as possible; what was the
-    /// latest before still is, unless the failing store took the new pointer, which is complete then, too.
+    /// Errors: the store fails. The snapshot's files are removed again as far as possible; what was
+    /// the latest before still is, unless the failing store took the new pointer, which is complete
+    /// then, too.
     pub fn publish(
         &self,
         id: SnapshotId,
@@ -201,7 +204,8 @@ impl Catalog {
         self.store.put(&self.key(id, SnapshotFile::Descriptor), descriptor.as_bytes())
     }
 
-    /// Whether a snapshot can be restored at all: its files are there, sound, and lose no object to damage.
+    /// Whether a snapshot can be restored at all: its files are there, sound, and lose no object to
+    /// damage.
     pub fn is_good(&self, id: SnapshotId) -> bool {
         let decoded = self.fetch(id).and_then(|payloads| decode_image(&payloads, &self.limits));
         decoded.is_ok_and(|decoded| decoded.findings.lost_to_damage() == 0)
@@ -210,8 +214,9 @@ impl Catalog {
     /// Removes all but the newest `keep` snapshots (at least one), and debris older than
     /// [`DEBRIS_AGE_MS_MIN`].
     ///
-    /// The latest always stays. If none of those to be kept is good, the newest good one stays, too, and if
-    /// there is no good one at all, all stay. Snapshots later than the latest stay: they are somebody else's.
+    /// The latest always stays. If none of those to be kept is good, the newest good one stays,
+    /// too, and if there is no good one at all, all stay. Snapshots later than the latest stay:
+    /// they are somebody else's.
     ///
     /// Errors: the store fails; calling again continues.
     pub fn retire(&self, keep: usize, now_ms: u64) -> Result<Retired, StoreError> {

@@ -1,7 +1,7 @@
 //! What differs between two images, name by name.
 //!
-//! For people who compare two snapshots, and for drills that compare two nodes. The list is bounded, the
-//! counts are not.
+//! For people who compare two snapshots, and for drills that compare two nodes. The list is
+//! bounded, the counts are not.
 
 use std::collections::BTreeMap;
 use std::fmt;

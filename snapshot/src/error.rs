@@ -1,7 +1,7 @@
 //! Why a snapshot cannot be read or written: what, in which file, at which place.
 //!
-//! These are faults of whole files or candidates. A fault of one object is a [`crate::Finding`], because
-//! reading goes on without that object.
+//! These are faults of whole files or candidates. A fault of one object is a [`crate::Finding`],
+//! because reading goes on without that object.
 
 use std::fmt;
 
@@ -84,7 +84,8 @@ pub enum SnapshotError {
         /// What is not supported.
         what: String,
     },
-    /// Something in the file is larger than the reader's limit; raise the limit if the file is genuine.
+    /// Something in the file is larger than the reader's limit; raise the limit if the file is
+    /// genuine.
     #[error("{file}: {place}: {bytes} bytes are more than the limit of {limit}")]
     TooLarge {
         /// The file.

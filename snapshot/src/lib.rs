@@ -1,9 +1,10 @@
-//! Snapshots of the object table: values, bytes, where they are kept, and what of them survives a restore.
+//! Snapshots of the object table: values, bytes, where they are kept, and what of them survives a
+//! restore.
 //!
 //! Layers, lower first: [`image`] (plain values), `codec` (the peer's files and our extension),
-//! `settle` and `table` (what must hold across a whole image), [`store`] (where files lie), [`catalog`]
-//! (which snapshots there are), `normalize` and [`restore`] (a cold restore). No Raft, no async, no live
-//! state, no clock: times come in as arguments.
+//! `settle` and `table` (what must hold across a whole image), [`store`] (where files lie),
+//! [`catalog`] (which snapshots there are), `normalize` and [`mod@restore`] (a cold restore). No Raft,
+//! no async, no live state, no clock: times come in as arguments.
 
 pub mod catalog;
 pub mod codec;

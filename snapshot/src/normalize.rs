@@ -1,7 +1,8 @@
 //! What of an image survives a cold restore (RFC "Snapshot and HA semantics").
 //!
-//! One `now` decides everything, so that all nodes which load the result agree. Only for restores into a new
-//! cluster: a node that restarts or catches up loads its image exactly and forgets nothing.
+//! One `now` decides everything, so that all nodes which load the result agree. Only for restores
+//! into a new cluster: a node that restarts or catches up loads its image exactly and forgets
+//! nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,8 +18,8 @@ use crate::image::{
 };
 use crate::settle::refit_allocators;
 
-/// How long a gracefully unmounting segment stays if its own deadline is unknown (the peer does not save
-/// it). Six times the peer's client TTL: a client that still lives has shown itself by then.
+/// How long a gracefully unmounting segment stays if its own deadline is unknown (the peer does not
+/// save it). Six times the peer's client TTL: a client that still lives has shown itself by then.
 pub const GRACE_AFTER_RESTORE_MS: u64 = 60_000;
 
 /// Which objects survive a cold restore. Every rule asks that all replicas be complete.
@@ -30,8 +31,8 @@ pub enum Survival {
     Rfc,
     /// Read lease is not over (the peer, release 0.3.13).
     Lease,
-    /// Always. Right only if the clients kept their memory untouched since the snapshot, which the operator
-    /// vouches for.
+    /// Always. Right only if the clients kept their memory untouched since the snapshot, which the
+    /// operator vouches for.
     Complete,
 }
 
@@ -80,8 +81,8 @@ pub struct Normalized {
 
 /// Applies the rules of a cold restore. What is dropped is counted in `findings` by reason.
 ///
-/// The instant that decides is the later one of `now_ms` and the snapshot's own state clock: time does not
-/// run backwards, so an expired pin cannot come back through a slow clock.
+/// The instant that decides is the later one of `now_ms` and the snapshot's own state clock: time
+/// does not run backwards, so an expired pin cannot come back through a slow clock.
 ///
 /// Errors: the image is not consistent, which [`crate::decode_image`] rules out.
 pub fn normalize(
@@ -120,8 +121,8 @@ pub fn normalize(
     Ok(report)
 }
 
-/// Decides segment by segment: those going away go, draining ones are ordinary again (drain jobs are not
-/// saved), gracefully unmounting ones get a deadline. Returns those that went.
+/// Decides segment by segment: those going away go, draining ones are ordinary again (drain jobs
+/// are not saved), gracefully unmounting ones get a deadline. Returns those that went.
 fn settle_segments(image: &mut Image, now_ms: u64, findings: &mut Findings) -> BTreeSet<Uuid> {
     let mut gone = BTreeSet::new();
     let mut leaving = Vec::new();

@@ -1,8 +1,8 @@
 //! A cold restore: candidates from newest to oldest, and a report that hides nothing.
 //!
-//! A candidate is decoded, made consistent and normalized beside everything else, so one that fails leaves
-//! nothing behind. A candidate that loses every object to damage has failed. Losing every object to time is
-//! no failure, but it is not called success either.
+//! A candidate is decoded, made consistent and normalized beside everything else, so one that fails
+//! leaves nothing behind. A candidate that loses every object to damage has failed. Losing every
+//! object to time is no failure, but it is not called success either.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -163,8 +163,8 @@ pub struct Restored {
 
 /// Tries candidates from newest to oldest and returns the first that can be restored.
 ///
-/// Errors: the store can neither name the latest snapshot nor list any, so nothing is known about what there
-/// is; starting empty would be wrong then.
+/// Errors: the store can neither name the latest snapshot nor list any, so nothing is known about
+/// what there is; starting empty would be wrong then.
 pub fn restore(catalog: &Catalog, options: &RestoreOptions) -> Result<Restored, StoreError> {
     let candidates = match options.only {
         Some(id) => vec![id],

@@ -1,7 +1,7 @@
 //! Snapshot ids: `YYYYMMDD_HHMMSS_mmm` (snapshot format 2.1).
 //!
-//! The peer writes local time; we write UTC, which does not step twice a year. Both only ever compare ids as
-//! strings, and any digits will do when reading.
+//! The peer writes local time; we write UTC, which does not step twice a year. Both only ever
+//! compare ids as strings, and any digits will do when reading.
 
 use std::fmt;
 
@@ -27,8 +27,8 @@ impl SnapshotId {
         is_shaped.then_some(SnapshotId(bytes))
     }
 
-    /// The id of an instant in milliseconds since the Unix epoch; those after the year 9999 are taken as its
-    /// last one.
+    /// The id of an instant in milliseconds since the Unix epoch; those after the year 9999 are
+    /// taken as its last one.
     pub fn at(instant_ms: u64) -> Self {
         let instant_ms = instant_ms.min(INSTANT_MS_LAST);
         let (year, month, day) = date_of(instant_ms / DAY_MS);
@@ -51,7 +51,8 @@ impl SnapshotId {
         SnapshotId(bytes)
     }
 
-    /// The instant, read as UTC, in milliseconds since the Unix epoch; `None` if the digits are no date.
+    /// The instant, read as UTC, in milliseconds since the Unix epoch; `None` if the digits are no
+    /// date.
     pub fn instant_ms(self) -> Option<u64> {
         let digits: Vec<u64> = self
             .0
@@ -76,8 +77,8 @@ impl SnapshotId {
     }
 }
 
-/// Year, month and day of a day counted from 1970-01-01, by the 400-year cycle of the calendar, whose years
-/// are counted from March so that the leap day comes last.
+/// Year, month and day of a day counted from 1970-01-01, by the 400-year cycle of the calendar,
+/// whose years are counted from March so that the leap day comes last.
 fn date_of(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
     let (cycle, day_of_cycle) = (shifted / 146_097, shifted % 146_097);

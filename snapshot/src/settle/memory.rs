@@ -1,7 +1,9 @@
-//! Memory: every allocation inside its segment, none overlapping, every node table as the allocations say.
+//! Memory: every allocation inside its segment, none overlapping, every node table as the
+//! allocations say.
 //!
-//! The allocation record of a replica says the same place in three ways (address, offset, node) and its size
-//! twice; it is believed only if they agree. The node table is derived data: where it differs, it gives way.
+//! The allocation record of a replica says the same place in three ways (address, offset, node) and
+//! its size twice; it is believed only if they agree. The node table is derived data: where it
+//! differs, it gives way.
 
 use std::collections::BTreeMap;
 
@@ -238,8 +240,8 @@ fn claim_all(
     Ok(())
 }
 
-/// Finds claims that exclude each other. Which of two objects is right cannot be known, so both go; memory
-/// that must not be reused yet stays so.
+/// Finds claims that exclude each other. Which of two objects is right cannot be known, so both go;
+/// memory that must not be reused yet stays so.
 struct Conflicts<'a> {
     losses: &'a mut Losses,
     item_losses: &'a mut ItemLosses,
@@ -303,12 +305,14 @@ fn words(owner: Owner) -> String {
     }
 }
 
-/// Makes every allocator hold exactly the allocations of the image's objects and discarded replicas.
+/// Makes every allocator hold exactly the allocations of the image's objects and discarded
+/// replicas.
 ///
-/// A sound table that does so already stays as it is, node for node; any other is made new. Returns the
-/// segments whose allocator changed, with the reason.
+/// A sound table that does so already stays as it is, node for node; any other is made new. Returns
+/// the segments whose allocator changed, with the reason.
 ///
-/// Errors: two allocations overlap or share a node, which [`decode_image`](super::decode_image) rules out.
+/// Errors: two allocations overlap or share a node, which [`decode_image`](super::decode_image)
+/// rules out.
 pub fn refit_allocators(image: &mut Image) -> Result<Vec<(Uuid, String)>, SnapshotError> {
     let mut ignored = Findings::default();
     let geometries = geometries(&image.globals, &mut ignored);

@@ -1,9 +1,9 @@
 //! A whole image from payloads, made consistent: what does not fit is left out and named.
 //!
-//! Guards everything that needs more than one shard: names, places, segments, memory ranges, node tables.
-//! After this an image can be loaded without further checks. Objects pay for their own faults only; what
-//! time does to them is `normalize`'s business. For snapshots whose every fault must be fatal (the log's
-//! own), use [`crate::Decoder`] and refuse findings.
+//! Guards everything that needs more than one shard: names, places, segments, memory ranges, node
+//! tables. After this an image can be loaded without further checks. Objects pay for their own
+//! faults only; what time does to them is `normalize`'s business. For snapshots whose every fault
+//! must be fatal (the log's own), use [`crate::Decoder`] and refuse findings.
 
 mod memory;
 mod names;

@@ -1,8 +1,8 @@
 //! A directory as an object store.
 //!
-//! Every file is written beside its final name, fsynced, renamed, and its directory fsynced, so a crash
-//! leaves the old file, the new one, or a leftover that no listing shows. Keys cannot lead out of the root,
-//! not even through symbolic links.
+//! Every file is written beside its final name, fsynced, renamed, and its directory fsynced, so a
+//! crash leaves the old file, the new one, or a leftover that no listing shows. Keys cannot lead
+//! out of the root, not even through symbolic links.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};

@@ -1,7 +1,7 @@
 //! Where snapshot files lie: a small object store by key.
 //!
-//! Keys are relative paths with `/`. A store makes each file appear whole or not at all, and durable before
-//! `put` returns. Which keys make a snapshot is the catalog's business.
+//! Keys are relative paths with `/`. A store makes each file appear whole or not at all, and
+//! durable before `put` returns. Which keys make a snapshot is the catalog's business.
 
 mod local;
 mod memory;
@@ -16,7 +16,8 @@ pub const KEY_BYTES_MAX: usize = 1024;
 /// Greatest number of keys that one listing returns.
 pub const LISTED_KEYS_MAX: usize = 1_000_000;
 
-/// Why a store cannot do what it was asked. All but `NotFound` and `BadKey` may go away by themselves.
+/// Why a store cannot do what it was asked. All but `NotFound` and `BadKey` may go away by
+/// themselves.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// There is no such key.
@@ -113,8 +114,8 @@ pub trait ObjectStore: Send + Sync {
 
 /// The plain names that make up a key.
 ///
-/// Errors: [`StoreError::BadKey`] for an empty or long key, an empty name, `.`, `..`, a backslash or a
-/// control character.
+/// Errors: [`StoreError::BadKey`] for an empty or long key, an empty name, `.`, `..`, a backslash
+/// or a control character.
 fn parts(key: &str) -> Result<Vec<&str>, StoreError> {
     let bad = || StoreError::BadKey { key: key.chars().take(200).collect() };
     if key.is_empty() || key.len() > KEY_BYTES_MAX {

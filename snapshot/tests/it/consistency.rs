@@ -1,4 +1,5 @@
-//! What decoding does about images whose parts contradict each other, and restores about unfinished work.
+//! What decoding does about images whose parts contradict each other, and restores about unfinished
+//! work.
 
 use mooncake_ha_snapshot::placement::{shard_of, shard_of_name};
 use mooncake_ha_snapshot::table::check;

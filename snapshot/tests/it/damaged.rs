@@ -1,7 +1,8 @@
-//! Damaged snapshots: each gives the outcome of the real master, or a better one that the table names.
+//! Damaged snapshots: each gives the outcome of the real master, or a better one that the table
+//! names.
 //!
-//! `docs/snapshot.md` explains the differences. The base is two good snapshots, the older with 10 objects,
-//! the newer with 20; the newer is damaged.
+//! `docs/snapshot.md` explains the differences. The base is two good snapshots, the older with 10
+//! objects, the newer with 20; the newer is damaged.
 
 use std::fs;
 use std::path::Path;
@@ -107,7 +108,8 @@ fn every_damaged_fixture_gives_its_outcome() {
 
 #[test]
 fn an_object_whose_name_a_flipped_bit_turned_into_another_is_dropped_and_named() {
-    // The real master restores 20 records, of which two have one name and one lies in a wrong shard.
+    // The real master restores 20 records, of which two have one name and one lies in a wrong
+    // shard.
     let report = restore_fixture(SILENT_BITFLIP);
     let candidate = &report.candidates[0];
     assert_eq!((candidate.seen.objects, candidate.kept.objects), (20, 19));

@@ -11,7 +11,7 @@ use mooncake_ha_snapshot::{
     decode_image, encode_image, normalize, read_container, write_container,
 };
 
-#[path = "../tests/it/made.rs"]
+#[path = "it/made.rs"]
 #[expect(clippy::unwrap_used, reason = "shared with the tests")]
 mod made;
 
