@@ -1,5 +1,6 @@
 //! One node from start to stop: opens the rooms in order, says that it serves, closes them in reverse.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,14 +22,14 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     // Ports first: a node that cannot serve must not touch its data.
     let rpc_listener = bind(&config.rpc.listen(), "rpc_port").await?;
     let clock = Arc::new(SystemClock::default());
-    let settings = NodeSettings::new(&config);
+    let rpc_address = rpc_listener.local_addr()?;
+    let settings = NodeSettings::new(&config, &advertised(&config, rpc_address), "");
     let node = MasterNode::open(raft_config(&config), settings, clock)
         .await
         .context("the data directory cannot be used")?;
     let metrics = Arc::new(Metrics::default());
     let (stop, stopping) = watch::channel(false);
 
-    let rpc_address = rpc_listener.local_addr()?;
     let service = Arc::new(rpc_service(&config, &node, &metrics));
     let rpc_door = tokio::spawn(rpc::serve(rpc_listener, service, stopping.clone()));
     tracing::info!(
@@ -54,6 +55,17 @@ async fn bind(address: &str, flag: &str) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address)
         .await
         .with_context(|| format!("cannot listen on {address}; choose another --{flag}"))
+}
+
+/// The address that clients are sent to: this node's host as its peers know it, with the port that is open.
+fn advertised(config: &Config, listening: SocketAddr) -> String {
+    let own = config.raft.peers.iter().find(|peer| peer.node_id == config.raft.node_id);
+    let host = own.and_then(|peer| peer.address.rsplit_once(':')).map(|(host, _)| host);
+    match host {
+        Some(host) => format!("{host}:{}", listening.port()),
+        None if listening.ip().is_unspecified() => format!("127.0.0.1:{}", listening.port()),
+        None => listening.to_string(),
+    }
 }
 
 fn rpc_service(config: &Config, node: &MasterNode, metrics: &Arc<Metrics>) -> Service {

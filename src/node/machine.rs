@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use mooncake_ha_raft::{Machine, MachineError};
 use parking_lot::RwLock;
+use tokio::sync::watch;
 
 use crate::state::image::FrozenState;
+use crate::state::leadership::Leadership;
 use crate::state::view::View;
 use crate::state::{Reply, State};
 
@@ -18,12 +20,15 @@ pub struct StoreMachine {
     state: RwLock<State>,
     /// The same value as the state's, reachable without the lock.
     view: Arc<View>,
+    /// Follows the state's newest announcement of a leader.
+    leadership: watch::Sender<Option<Leadership>>,
 }
 
 impl Default for StoreMachine {
     fn default() -> Self {
         let state = State::default();
-        StoreMachine { view: Arc::clone(state.view()), state: RwLock::new(state) }
+        let view = Arc::clone(state.view());
+        StoreMachine { view, state: RwLock::new(state), leadership: watch::Sender::new(None) }
     }
 }
 
@@ -38,6 +43,21 @@ impl StoreMachine {
         look(&self.state.read())
     }
 
+    /// Follows the newest announcement of a leader.
+    pub fn watch_leadership(&self) -> watch::Receiver<Option<Leadership>> {
+        self.leadership.subscribe()
+    }
+
+    fn show_leadership(&self, state: &State) {
+        self.leadership.send_if_modified(|shown| {
+            let is_new = shown.as_ref() != state.leadership();
+            if is_new {
+                *shown = state.leadership().cloned();
+            }
+            is_new
+        });
+    }
+
     /// The first deadline of the soft-pin index; drops stale registrations on the way.
     pub fn next_deadline(&self) -> Option<crate::model::Deadline> {
         self.state.write().next_deadline()
@@ -49,10 +69,12 @@ impl Machine for StoreMachine {
     type Frozen = FrozenState;
 
     fn apply(&self, index: u64, entry: &[u8]) -> Result<Vec<Reply>, MachineError> {
-        self.state
-            .write()
+        let mut state = self.state.write();
+        let replies = state
             .apply(entry)
-            .map_err(|error| MachineError::new(format!("entry {index}: {error}")))
+            .map_err(|error| MachineError::new(format!("entry {index}: {error}")))?;
+        self.show_leadership(&state);
+        Ok(replies)
     }
 
     fn freeze(&self) -> FrozenState {
@@ -65,7 +87,9 @@ impl Machine for StoreMachine {
 
     fn load(&self, from: &mut dyn Read) -> Result<(), MachineError> {
         let loaded = State::load(from).map_err(|error| MachineError::new(error.to_string()))?;
-        self.state.write().replace_with(loaded);
+        let mut state = self.state.write();
+        state.replace_with(loaded);
+        self.show_leadership(&state);
         Ok(())
     }
 }

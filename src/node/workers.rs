@@ -16,12 +16,16 @@ use crate::leader::LeaderContext;
 use crate::model::SegmentStatus;
 use crate::state::Reply;
 use crate::state::command::Command;
+use crate::state::leadership::Leadership;
 
 /// How often silent clients are looked for.
 const LIVENESS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often unmounting segments are looked for.
 const UNMOUNT_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Pause before a failed announcement is tried again.
+const ANNOUNCE_PAUSE: Duration = Duration::from_millis(100);
 
 /// Allocations that one command of an unmount drops.
 const ALLOCATIONS_PER_STEP: u32 = 512;
@@ -42,7 +46,7 @@ impl MasterNode {
                 if let Some(term) = leading {
                     self.unfence_all();
                     tracing::info!(term, "leading");
-                    self.start_loops(&mut loops);
+                    self.start_loops(term, &mut loops);
                 } else {
                     tracing::info!(term = now.term(), "following");
                 }
@@ -65,10 +69,26 @@ impl MasterNode {
         Arc::new(LeaderContext::new(term, now, heard, lease_ttl, client_ttl))
     }
 
-    fn start_loops(&self, loops: &mut JoinSet<()>) {
+    fn start_loops(&self, term: u64, loops: &mut JoinSet<()>) {
+        loops.spawn(self.clone().announce(term));
         loops.spawn(self.clone().every(self.settings().sweep_interval, Work::Sweep));
         loops.spawn(self.clone().every(LIVENESS_INTERVAL, Work::Liveness));
         loops.spawn(self.clone().every(UNMOUNT_INTERVAL, Work::Unmount));
+    }
+
+    /// Tells the log, and with it every node and client, that this node serves.
+    async fn announce(self, term: u64) {
+        let settings = self.settings();
+        let told = Leadership {
+            term,
+            node_id: settings.node_id,
+            rpc_address: Arc::clone(&settings.rpc_address),
+            admin_address: Arc::clone(&settings.admin_address),
+        };
+        while let Err(error) = self.propose(&Command::Lead(told.clone())).await {
+            tracing::warn!(%error, "the announcement of this leader is tried again");
+            tokio::time::sleep(ANNOUNCE_PAUSE).await;
+        }
     }
 
     async fn every(self, period: Duration, work: Work) {

@@ -4,6 +4,7 @@
 //! an error: only an entry that cannot be understood is one, and it stops the node.
 
 use super::command::{Command, Entry, Stamp};
+use super::leadership::Leadership;
 use super::reply::Reply;
 use super::{State, encode};
 use crate::alloc::Rng;
@@ -59,6 +60,10 @@ impl State {
                 Reply::Metadata(self.metadata.put(&key.0, &value.0))
             }
             Command::MetadataDelete { key } => Reply::Metadata(self.metadata.delete(&key.0)),
+            Command::Lead(told) => {
+                Leadership::follow(&mut self.leadership, told);
+                Reply::Done
+            }
         }
     }
 }

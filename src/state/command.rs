@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::leadership::Leadership;
 use crate::alloc::Strategy;
 use crate::model::{
     ClientId, Millis, PinRequest, ReplicaId, ReplicaSelect, Segment, SegmentId, Tenant,
@@ -230,4 +231,6 @@ pub enum Command {
         /// The key.
         key: Key,
     },
+    /// The leader of a term announces that it serves.
+    Lead(Leadership),
 }

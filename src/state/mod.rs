@@ -18,6 +18,7 @@ pub mod discards;
 pub mod encode;
 pub mod image;
 pub mod interner;
+pub mod leadership;
 pub mod metadata;
 mod put;
 mod remove;
@@ -37,6 +38,7 @@ use clients::ClientTable;
 use deadlines::DeadlineIndex;
 use discards::Discards;
 use interner::Interner;
+use leadership::Leadership;
 use metadata::Metadata;
 use segment_table::SegmentTable;
 use view::View;
@@ -89,6 +91,8 @@ pub struct State {
     metadata: Metadata,
     /// Replicated.
     counters: Counters,
+    /// Replicated. The newest announcement of a leader.
+    leadership: Option<Leadership>,
     /// Derived. Invariant: holds exactly the (deadline, object) of every object with a committed pin.
     deadlines: DeadlineIndex,
     /// Derived. Invariant: every object in progress, by the start and first replica of its write.
@@ -112,6 +116,7 @@ impl Default for State {
             discards: Discards::default(),
             metadata: Metadata::default(),
             counters: Counters::default(),
+            leadership: None,
             deadlines: DeadlineIndex::default(),
             writes: BTreeMap::new(),
             totals: Totals::default(),
@@ -150,6 +155,11 @@ impl State {
     /// Values of the HTTP metadata server.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
+    }
+
+    /// The newest announcement of a leader.
+    pub fn leadership(&self) -> Option<&Leadership> {
+        self.leadership.as_ref()
     }
 
     /// The soft-pin deadline index.

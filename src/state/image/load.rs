@@ -100,6 +100,7 @@ impl Loader {
         self.state.clock = Millis(extension.state_clock_ms);
         self.state.next_replica_id = globals.replica_next_id;
         self.state.counters = self.record.counters;
+        self.state.leadership = self.record.leadership.take();
         for (_, objects) in image.shards {
             for object in objects {
                 self.object(object)?;

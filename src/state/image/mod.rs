@@ -16,6 +16,7 @@ use super::State;
 use super::clients::ClientTable;
 use super::discards::Discards;
 use super::interner::Interner;
+use super::leadership::Leadership;
 use super::metadata::Metadata;
 use super::segment_table::SegmentTable;
 use super::table::Shard;
@@ -43,6 +44,7 @@ pub struct FrozenState {
     discards: Discards,
     metadata: Metadata,
     counters: Counters,
+    leadership: Option<Leadership>,
     writers: Interner<ClientId>,
     tenants: Interner<Tenant>,
 }
@@ -59,6 +61,7 @@ impl State {
             discards: self.discards.clone(),
             metadata: self.metadata.clone(),
             counters: self.counters,
+            leadership: self.leadership.clone(),
             writers: self.writers.clone(),
             tenants: self.tenants.clone(),
         }

@@ -9,6 +9,7 @@ use super::ImageError;
 use crate::model::{ClientId, SegmentId};
 use crate::state::Counters;
 use crate::state::clients::ClientRecord;
+use crate::state::leadership::Leadership;
 
 /// Name of the section in the extension.
 pub(super) const SECTION: &str = "state";
@@ -21,6 +22,7 @@ const RECORD_BYTES_MAX: u64 = 1 << 30;
 pub(super) struct StateRecord {
     pub version: u16,
     pub counters: Counters,
+    pub leadership: Option<Leadership>,
     pub clients: Vec<(ClientId, ClientRecord)>,
     pub last_incarnation: u64,
     /// Segments in the order in which they were mounted.

@@ -168,6 +168,7 @@ impl FrozenState {
         let record = StateRecord {
             version: RECORD_VERSION,
             counters: self.counters,
+            leadership: self.leadership.clone(),
             clients: self.clients.iter().map(|(client, record)| (client, record.clone())).collect(),
             last_incarnation: self.clients.last_incarnation(),
             mount_order: self.segments.in_mount_order().map(|m| m.segment.id).collect(),
