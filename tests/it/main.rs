@@ -10,6 +10,9 @@
 )]
 
 mod cli;
+mod hostile;
 mod house;
+mod scenarios;
+mod soft_pin;
 mod stock_client;
 mod support;

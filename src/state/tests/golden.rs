@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::world::{RULES, client, key, segment, segment_id};
+use super::world::{RULES, client, key, leadership, segment, segment_id};
 use crate::alloc::Strategy;
 use crate::model::{Millis, PinRequest, ReplicaSelect, Segment, Tenant, Ttl};
 use crate::state::command::{
@@ -44,6 +44,7 @@ commands! {
     Sweep,
     MetadataPut,
     MetadataDelete,
+    Lead,
 }
 
 fn writes() -> Vec<Command> {
@@ -114,6 +115,7 @@ fn samples() -> Vec<Command> {
         Command::Sweep(sweep),
         Command::MetadataPut { key: key("k"), value: key("v") },
         Command::MetadataDelete { key: key("k") },
+        Command::Lead(leadership(3)),
     ]);
     samples
 }
