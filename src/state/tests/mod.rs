@@ -6,6 +6,7 @@
 mod golden;
 mod lives;
 mod memory;
+mod model;
 mod script;
 mod segments;
 mod soft_pin;
