@@ -191,8 +191,8 @@ async fn a25_local_first_places_on_the_writers_host() {
     }
     let explicit = ReplicateConfig { preferred_segment: b"s1".as_slice(), ..west.clone() };
     assert_eq!(place(&writer.start("p", 10, &explicit).await.unwrap()[0]).0, "s1");
-    writer.start("fill", 1_000_000, &west).await.unwrap();
-    let next = writer.start("next", 900_000, &west).await.unwrap();
+    writer.start("fill", 600_000, &west).await.unwrap();
+    let next = writer.start("next", 600_000, &west).await.unwrap();
     assert_eq!(place(&next[0]).0, "s1", "the next host in order");
 }
 
