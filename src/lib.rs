@@ -2,4 +2,21 @@
 //!
 //! Rooms in reading order; arrows of use point down this list only (`docs/ARCHITECTURE.md`).
 
+pub mod cli;
+pub mod serve;
+
+pub mod rpc;
+pub mod wire;
+
+pub mod metrics;
+
+pub mod node;
+
+pub mod config;
+pub mod leader;
+
+pub mod state;
+
+pub mod alloc;
+pub mod clock;
 pub mod model;

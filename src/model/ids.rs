@@ -25,10 +25,7 @@ pub struct Uuid {
 
 impl Uuid {
     /// The value that means "none".
-    pub const NIL: Uuid = Uuid {
-        first: 0,
-        second: 0,
-    };
+    pub const NIL: Uuid = Uuid { first: 0, second: 0 };
 }
 
 impl fmt::Display for Uuid {
@@ -49,16 +46,9 @@ impl FromStr for Uuid {
         let (first, second) = text.split_once('-').ok_or(BadUuid)?;
         let half = |digits: &str| {
             let is_decimal = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-            if is_decimal {
-                digits.parse().map_err(|_| BadUuid)
-            } else {
-                Err(BadUuid)
-            }
+            if is_decimal { digits.parse().map_err(|_| BadUuid) } else { Err(BadUuid) }
         };
-        Ok(Uuid {
-            first: half(first)?,
-            second: half(second)?,
-        })
+        Ok(Uuid { first: half(first)?, second: half(second)? })
     }
 }
 
@@ -97,6 +87,11 @@ uuid_type!(
 )]
 pub struct ReplicaId(pub u64);
 
+/// Where an object lives in the table: its shard in the low 10 bits, its slot above. Derived state: never
+/// saved, and no decision may depend on its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectRef(pub u32);
+
 /// A name space of keys. Without multi-tenancy everything lives in [`Tenant::default`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Tenant(Arc<str>);
@@ -109,11 +104,7 @@ impl Tenant {
     ///
     /// Returns `None` for a name that starts with `_` or holds a control character (behaviour 1.1).
     pub fn parse(name: &str) -> Option<Self> {
-        let name = if name.is_empty() {
-            Self::DEFAULT_NAME
-        } else {
-            name
-        };
+        let name = if name.is_empty() { Self::DEFAULT_NAME } else { name };
         let is_valid = !name.starts_with('_') && name.bytes().all(|b| b >= 0x20 && b != 0x7f);
         is_valid.then(|| Tenant(Arc::from(name)))
     }
@@ -156,10 +147,7 @@ pub fn key_hash(bytes: &[u8]) -> u64 {
         hash = (hash ^ mixed.wrapping_mul(MULTIPLIER)).wrapping_mul(MULTIPLIER);
     }
     if !tail.is_empty() {
-        let rest = tail
-            .iter()
-            .rev()
-            .fold(0_u64, |acc, &byte| (acc << 8) | u64::from(byte));
+        let rest = tail.iter().rev().fold(0_u64, |acc, &byte| (acc << 8) | u64::from(byte));
         hash = (hash ^ rest).wrapping_mul(MULTIPLIER);
     }
     shift_mix(shift_mix(hash).wrapping_mul(MULTIPLIER))
@@ -171,9 +159,7 @@ fn combine(hash: u64, value: u64) -> u64 {
     let mut mixed = value.wrapping_mul(MULTIPLIER);
     mixed ^= mixed >> 47;
     mixed = mixed.wrapping_mul(MULTIPLIER);
-    (hash ^ mixed)
-        .wrapping_mul(MULTIPLIER)
-        .wrapping_add(0xe654_6b64)
+    (hash ^ mixed).wrapping_mul(MULTIPLIER).wrapping_add(0xe654_6b64)
 }
 
 /// The hash by which an object is filed: of its group if it has one, else of tenant and key.
@@ -185,9 +171,8 @@ pub fn placement_hash(tenant: &Tenant, key: &[u8], group: &[u8]) -> u64 {
         return key_hash(key);
     }
     // The peer feeds signed characters: bytes from 0x80 on are sign-extended.
-    let key_part = key.iter().fold(0_u64, |hash, &byte| {
-        combine(hash, i64::from(byte.cast_signed()) as u64)
-    });
+    let key_part =
+        key.iter().fold(0_u64, |hash, &byte| combine(hash, i64::from(byte.cast_signed()) as u64));
     combine(key_hash(tenant.name().as_bytes()), key_part)
 }
 
@@ -212,10 +197,7 @@ mod tests {
     fn shards_equal_the_peers_on_known_vectors() {
         let default = Tenant::default();
         assert_eq!(shard_of(placement_hash(&default, b"key-0", b"")), 703);
-        assert_eq!(
-            shard_of(placement_hash(&default, b"obj-key-0123456789-7", b"")),
-            606
-        );
+        assert_eq!(shard_of(placement_hash(&default, b"obj-key-0123456789-7", b"")), 606);
         let tenant = Tenant::parse("tA").unwrap();
         assert_eq!(shard_of(placement_hash(&tenant, b"same", b"")), 362);
         assert_eq!(
@@ -226,10 +208,7 @@ mod tests {
 
     #[test]
     fn ids_are_written_and_read_in_the_peers_form() {
-        let id = Uuid {
-            first: 7,
-            second: u64::MAX,
-        };
+        let id = Uuid { first: 7, second: u64::MAX };
         assert_eq!(id.to_string().parse(), Ok(id));
         for bad in ["", "7", "-7", "7-", "7-x", "+7-7", "7-18446744073709551616"] {
             assert_eq!(bad.parse::<Uuid>(), Err(BadUuid), "{bad}");

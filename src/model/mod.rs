@@ -3,12 +3,20 @@
 //! Everything here is a value whose constructor keeps its invariant. Nothing here does I/O, reads a
 //! clock or depends on another room, so every other room may depend on this one.
 
+pub mod descriptor;
 pub mod error_code;
 pub mod ids;
+pub mod object;
+pub mod replica;
+pub mod segment;
 pub mod soft_pin;
 pub mod time;
 
+pub use descriptor::{Descriptor, Location};
 pub use error_code::ErrorCode;
-pub use ids::{ClientId, ObjectKey, ReplicaId, SegmentId, TaskId, Tenant, Uuid};
+pub use ids::{ClientId, ObjectKey, ObjectRef, ReplicaId, SegmentId, TaskId, Tenant, Uuid};
+pub use object::{GroupIdx, Lease, NewObject, Object, Replicas, TenantIdx, WriterIdx};
+pub use replica::{Place, Replica, ReplicaKind, ReplicaSelect, ReplicaStatus, SegmentIdx};
+pub use segment::{MountedView, Segment, SegmentStatus};
 pub use soft_pin::{PendingPin, PinAction, PinChange, PinLimits, PinRequest};
 pub use time::{Deadline, Millis, Ttl};

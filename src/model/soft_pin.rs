@@ -93,10 +93,7 @@ pub struct PinChange {
 impl PinChange {
     /// No change: `deadline` stays.
     pub fn none(deadline: Option<Deadline>) -> Self {
-        PinChange {
-            before: deadline,
-            after: deadline,
-        }
+        PinChange { before: deadline, after: deadline }
     }
 }
 
@@ -110,20 +107,14 @@ pub fn commit(committed: Option<Deadline>, request: PinRequest, now: Millis) -> 
         PinRequest::Disable | PinRequest::Enable(Ttl(0)) => None,
         PinRequest::Enable(ttl) => Some(now.after(ttl)),
     };
-    PinChange {
-        before: committed,
-        after,
-    }
+    PinChange { before: committed, after }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LIMITS: PinLimits = PinLimits {
-        default_ttl: Ttl(30),
-        max_ttl: Ttl(100),
-    };
+    const LIMITS: PinLimits = PinLimits { default_ttl: Ttl(30), max_ttl: Ttl(100) };
 
     #[test]
     fn request_rules_accept_and_refuse_as_the_rfc_says() {
@@ -133,13 +124,7 @@ mod tests {
         assert_eq!(parse(1, None), Ok(PinRequest::Enable(Ttl(30))));
         assert_eq!(parse(1, Some(100)), Ok(PinRequest::Enable(Ttl(100))));
         assert_eq!(parse(1, Some(0)), Ok(PinRequest::Enable(Ttl(0))));
-        for (action, ttl) in [
-            (0, Some(1)),
-            (2, Some(1)),
-            (1, Some(101)),
-            (3, None),
-            (255, None),
-        ] {
+        for (action, ttl) in [(0, Some(1)), (2, Some(1)), (1, Some(101)), (3, None), (255, None)] {
             assert_eq!(parse(action, ttl), Err(ErrorCode::InvalidParams));
         }
     }
@@ -152,13 +137,7 @@ mod tests {
         assert_eq!(commit(live, PinRequest::Preserve, Millis(50)).after, None);
         assert_eq!(commit(live, PinRequest::Disable, now).after, None);
         assert_eq!(commit(live, PinRequest::Enable(Ttl(0)), now).after, None);
-        assert_eq!(
-            commit(live, PinRequest::Enable(Ttl(5)), now).after,
-            Some(Deadline(45))
-        );
-        assert_eq!(
-            commit(None, PinRequest::Enable(Ttl(5)), now).after,
-            Some(Deadline(45))
-        );
+        assert_eq!(commit(live, PinRequest::Enable(Ttl(5)), now).after, Some(Deadline(45)));
+        assert_eq!(commit(None, PinRequest::Enable(Ttl(5)), now).after, Some(Deadline(45)));
     }
 }

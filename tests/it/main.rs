@@ -1,2 +1,15 @@
-//! x
-fn main() {}
+//! Integration tests, one binary so that a small machine links once: the house rules, the command line, real
+//! processes with the stock client.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod cli;
+mod house;
+mod stock_client;
+mod support;

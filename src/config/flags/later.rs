@@ -1,0 +1,291 @@
+//! Flags of the peer's that this build does not act on yet (behaviour spec 12.1).
+//!
+//! Guards that a configuration made for the peer is accepted: values are checked for form, the flags are
+//! named in one warning, and nothing else happens. A row moves to `built` with the work it names.
+
+use super::{FlagSpec, Group, Kind, Status};
+
+const fn later(
+    group: Group,
+    name: &'static str,
+    default: &'static str,
+    kind: Kind,
+    help: &'static str,
+) -> FlagSpec {
+    FlagSpec::new(group, name, default, kind, help).status(Status::Later)
+}
+
+/// Stores `text` unless it is empty, so that an empty older name does not undo the newer one.
+fn take(field: &mut String, text: &str) {
+    if !text.is_empty() {
+        text.clone_into(field);
+    }
+}
+
+pub(super) const FLAGS: &[FlagSpec] = &[
+    later(
+        Group::Storage,
+        "root_fs_dir",
+        "",
+        Kind::Text(|_, _| {}),
+        "directory shared by all clients; set, every put gets a DISK replica",
+    ),
+    later(
+        Group::Storage,
+        "global_file_segment_size",
+        "9223372036854775807",
+        Kind::Whole64(0, i64::MAX as u64, |_, _| {}),
+        "capacity of root_fs_dir in bytes; the default means no limit",
+    ),
+    later(
+        Group::Tenants,
+        "enable_multi_tenants",
+        "false",
+        Kind::Switch(|_, _| {}),
+        "keep tenants apart and hold them to quotas",
+    ),
+    later(
+        Group::Tenants,
+        "tenant_quota_connector_type",
+        "file",
+        Kind::Text(|_, _| {}),
+        "kind of store that holds the quota policies",
+    ),
+    later(
+        Group::Tenants,
+        "tenant_quota_connector_uri",
+        "",
+        Kind::Text(|_, _| {}),
+        "where that store is",
+    ),
+    later(
+        Group::Tiers,
+        "enable_offload",
+        "false",
+        Kind::Switch(|_, _| {}),
+        "keep copies on the clients' disks",
+    ),
+    later(
+        Group::Tiers,
+        "offload_on_evict",
+        "false",
+        Kind::Switch(|_, _| {}),
+        "copy to disk when an object is about to be evicted",
+    ),
+    later(
+        Group::Tiers,
+        "offload_force_evict",
+        "false",
+        Kind::Switch(|_, _| {}),
+        "evict an object even if its copy to disk is not done",
+    ),
+    later(
+        Group::Tiers,
+        "offloading_queue_limit",
+        "50000",
+        Kind::Whole64(1, 100_000_000, |_, _| {}),
+        "copies to disk that may wait",
+    ),
+    later(
+        Group::Tiers,
+        "offload_cap_ratio",
+        "0.5",
+        Kind::Ratio(|_, _| {}),
+        "share of the queue that one client may take",
+    ),
+    later(
+        Group::Tiers,
+        "promotion_on_hit",
+        "false",
+        Kind::Switch(|_, _| {}),
+        "bring an object back to memory when it is read from disk",
+    ),
+    later(
+        Group::Tiers,
+        "promotion_admission_threshold",
+        "2",
+        Kind::Whole32(0, u32::MAX, |_, _| {}),
+        "reads after which an object is brought back",
+    ),
+    later(
+        Group::Tiers,
+        "promotion_queue_limit",
+        "50000",
+        Kind::Whole32(0, u32::MAX, |_, _| {}),
+        "promotions that may wait",
+    ),
+    later(
+        Group::Tiers,
+        "promotion_max_per_heartbeat",
+        "1",
+        Kind::Whole32(0, u32::MAX, |_, _| {}),
+        "promotions that one heartbeat hands out",
+    ),
+    later(
+        Group::Tiers,
+        "dynamic_replication_mode",
+        "off",
+        Kind::Checked("off|observe|enforce", |_, text| match text {
+            "off" | "observe" | "enforce" => Ok(None),
+            _ => Err("off, observe or enforce".into()),
+        }),
+        "give hot objects more replicas in memory",
+    ),
+    later(
+        Group::Tiers,
+        "dynamic_replication_heat_window_seconds",
+        "10",
+        Kind::Whole32(0, u32::MAX, |_, _| {}),
+        "window over which reads are counted",
+    ),
+    later(
+        Group::Tiers,
+        "dynamic_replication_admission_qps_threshold",
+        "0.8",
+        Kind::Checked("number", |_, text| match super::value::parse_micros(text) {
+            Some(1..) => Ok(None),
+            _ => Err("a number above 0".into()),
+        }),
+        "reads a second at which an object counts as hot",
+    ),
+    later(
+        Group::Tiers,
+        "dynamic_replication_max_memory_replicas",
+        "2",
+        Kind::Whole64(0, u64::MAX, |_, _| {}),
+        "replicas in memory that a hot object may have",
+    ),
+    later(
+        Group::Snapshot,
+        "enable_snapshot",
+        "false",
+        Kind::Switch(|c, on| c.snapshot.is_enabled = on),
+        "take catalog snapshots",
+    ),
+    later(
+        Group::Snapshot,
+        "enable_snapshot_restore",
+        "false",
+        Kind::Switch(|c, on| c.snapshot.is_restore_enabled = on),
+        "start a new cluster from the newest good catalog snapshot",
+    ),
+    later(
+        Group::Snapshot,
+        "snapshot_interval_seconds",
+        "600",
+        Kind::Whole64(1, i64::MAX as u64, |c, sec| c.snapshot.interval_sec = sec),
+        "seconds between two catalog snapshots",
+    ),
+    later(
+        Group::Snapshot,
+        "snapshot_child_timeout_seconds",
+        "300",
+        Kind::Whole64(1, i64::MAX as u64, |c, sec| c.snapshot.timeout_sec = sec),
+        "seconds that one may take",
+    ),
+    later(
+        Group::Snapshot,
+        "snapshot_retention_count",
+        "2",
+        Kind::Whole32(1, u32::MAX, |c, number| c.snapshot.retention_count = number),
+        "catalog snapshots that are kept",
+    ),
+    later(
+        Group::Snapshot,
+        "snapshot_payload_backend_type",
+        "",
+        Kind::Text(|c, text| take(&mut c.snapshot.object_store_type, text)),
+        "older name of snapshot_object_store_type",
+    ),
+    later(
+        Group::Snapshot,
+        "snapshot_payload_store_type",
+        "",
+        Kind::Text(|c, text| take(&mut c.snapshot.object_store_type, text)),
+        "older name of snapshot_object_store_type",
+    ),
+    later(
+        Group::Snapshot,
+        "snapshot_object_store_type",
+        "",
+        Kind::Text(|c, text| take(&mut c.snapshot.object_store_type, text)),
+        "local or s3",
+    ),
+    later(
+        Group::Snapshot,
+        "snapshot_catalog_backend_type",
+        "",
+        Kind::Text(|c, text| take(&mut c.snapshot.catalog_store_type, text)),
+        "older name of snapshot_catalog_store_type",
+    ),
+    later(
+        Group::Snapshot,
+        "snapshot_catalog_store_type",
+        "",
+        Kind::Text(|c, text| take(&mut c.snapshot.catalog_store_type, text)),
+        "embedded, payload or redis",
+    ),
+    later(
+        Group::Snapshot,
+        "snapshot_catalog_backend_connstring",
+        "",
+        Kind::Text(|c, text| take(&mut c.snapshot.catalog_store_connstring, text)),
+        "older name of snapshot_catalog_store_connstring",
+    ),
+    later(
+        Group::Snapshot,
+        "snapshot_catalog_store_connstring",
+        "",
+        Kind::Text(|c, text| take(&mut c.snapshot.catalog_store_connstring, text)),
+        "how the catalog store is reached",
+    ),
+    later(
+        Group::Snapshot,
+        "snapshot_backup_dir",
+        "",
+        Kind::Text(|c, text| c.snapshot.backup_dir = text.to_owned()),
+        "directory for payloads that could not be stored",
+    ),
+    later(
+        Group::Events,
+        "enable_kv_events",
+        "false",
+        Kind::Switch(|_, _| {}),
+        "publish events about objects over ZeroMQ",
+    ),
+    later(
+        Group::Events,
+        "kv_events_bind_endpoint",
+        "",
+        Kind::Text(|_, _| {}),
+        "endpoint of the publisher",
+    ),
+    later(
+        Group::Events,
+        "kv_events_backend_id",
+        "",
+        Kind::Text(|_, _| {}),
+        "name of this publisher in its events",
+    ),
+    later(
+        Group::Events,
+        "kv_events_emit_legacy_compat",
+        "true",
+        Kind::Switch(|_, _| {}),
+        "also send the older form of each event",
+    ),
+    later(
+        Group::Events,
+        "kv_events_emit_object_key",
+        "true",
+        Kind::Switch(|_, _| {}),
+        "name the object's key in each event",
+    ),
+    later(
+        Group::Events,
+        "kv_events_queue_capacity",
+        "65536",
+        Kind::Whole32(1, u32::MAX, |_, _| {}),
+        "events that may wait",
+    ),
+];

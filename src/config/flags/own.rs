@@ -1,0 +1,186 @@
+//! Flags of this project, which the peer does not have.
+//!
+//! A row with the status `Later` is refused when given: each of them asks for safety that ignoring it
+//! would silently withhold.
+
+use super::super::sections::{Durability, PeerAddress, RestoreSurvival, Secret};
+use super::{FlagSpec, Group, Kind, Status};
+
+/// Greatest sweep interval: the sweep is what frees memory of expired pins in the gauge and index.
+const SWEEP_INTERVAL_MS_MAX: u64 = 3_600_000;
+/// Greatest number of members that `peers` may name.
+const PEERS_MAX: usize = 15;
+
+pub(super) const FLAGS: &[FlagSpec] = &[
+    FlagSpec::new(
+        Group::Raft,
+        "data_dir",
+        "./mooncake-ha-data",
+        Kind::Checked("path", |c, text| {
+            if text.is_empty() || text.contains('\0') {
+                return Err("a path".into());
+            }
+            c.raft.data_dir = text.into();
+            Ok(None)
+        }),
+        "directory that holds everything this node must not forget",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Raft,
+        "durability",
+        "sync",
+        Kind::Checked("sync|async", |c, text| {
+            c.raft.durability = match text {
+                "sync" => Durability::Sync,
+                "async" => Durability::Async,
+                _ => return Err("sync or async".into()),
+            };
+            Ok(None)
+        }),
+        "sync answers a write once it is on disk; async survives SIGKILL, not a power cut",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Raft,
+        "node_id",
+        "1",
+        Kind::Whole64(1, u64::MAX, |c, id| c.raft.node_id = id),
+        "id of this node, unique in the cluster",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Raft,
+        "peers",
+        "",
+        Kind::Checked("members", |c, text| {
+            c.raft.peers = peers(text)?;
+            Ok(None)
+        }),
+        "all members, such as 1=h1:50061,2=h2:50061,3=h3:50061",
+    )
+    .own()
+    .status(Status::Later),
+    FlagSpec::new(
+        Group::Raft,
+        "raft_address",
+        "127.0.0.1",
+        Kind::Text(|c, text| c.raft.address = text.to_owned()),
+        "address the raft port listens on",
+    )
+    .own()
+    .status(Status::Later),
+    FlagSpec::new(
+        Group::Raft,
+        "raft_port",
+        "50061",
+        Kind::Port(|c, port| c.raft.port = port),
+        "port for the other nodes; 0 lets the system choose",
+    )
+    .own()
+    .status(Status::Later),
+    FlagSpec::new(
+        Group::Raft,
+        "cluster_secret",
+        "",
+        Kind::Text(|c, text| c.raft.cluster_secret = Secret::new(text)),
+        "secret that all members share; better set in the environment or the file",
+    )
+    .own()
+    .secret()
+    .status(Status::Later),
+    FlagSpec::new(
+        Group::Raft,
+        "discovery_port",
+        "50062",
+        Kind::Port(|c, port| c.discovery.port = port),
+        "port by which clients find the leader; 0 lets the system choose",
+    )
+    .own()
+    .status(Status::Later),
+    FlagSpec::new(
+        Group::Admin,
+        "admin_token",
+        "",
+        Kind::Text(|c, text| c.admin.token = Secret::new(text)),
+        "token that admin writes must carry; better set in the environment or the file",
+    )
+    .own()
+    .secret()
+    .status(Status::Later),
+    FlagSpec::new(
+        Group::Pins,
+        "soft_pin_sweep_interval",
+        "1s",
+        Kind::Checked("duration", |c, text| {
+            let interval_ms = super::value::parse_duration_ms(text)?;
+            if !(1..=SWEEP_INTERVAL_MS_MAX).contains(&interval_ms) {
+                return Err("a duration from 1ms to 1h".into());
+            }
+            c.soft_pins.sweep_interval_ms = interval_ms;
+            Ok(None)
+        }),
+        "how often the leader looks whether a soft pin is due",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Snapshot,
+        "restore_survival",
+        "rfc",
+        Kind::Checked("rfc|lease|complete", |c, text| {
+            c.snapshot.survival = match text {
+                "rfc" => RestoreSurvival::Rfc,
+                "lease" => RestoreSurvival::Lease,
+                "complete" => RestoreSurvival::Complete,
+                _ => return Err("rfc, lease or complete".into()),
+            };
+            Ok(None)
+        }),
+        "which objects a cold restore keeps",
+    )
+    .own()
+    .status(Status::Later),
+    FlagSpec::new(
+        Group::Snapshot,
+        "restore_or_empty",
+        "false",
+        Kind::Switch(|c, on| c.snapshot.restore_or_empty = on),
+        "start empty when no candidate can be restored, instead of stopping",
+    )
+    .own()
+    .status(Status::Later),
+];
+
+/// Reads `id=host:port` members separated by commas.
+fn peers(text: &str) -> Result<Vec<PeerAddress>, String> {
+    let limit =
+        || format!("members such as 1=h1:50061,2=h2:50061, at most {PEERS_MAX}, each id once");
+    let mut peers: Vec<PeerAddress> = Vec::new();
+    for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        let (id, address) = item.split_once('=').ok_or_else(limit)?;
+        let node_id = super::value::parse_whole(id, 1, u64::MAX).map_err(|_| limit())?;
+        let (host, port) = address.rsplit_once(':').ok_or_else(limit)?;
+        let is_port = port.parse::<u16>().is_ok_and(|port| port != 0);
+        let is_known = peers.iter().any(|peer| peer.node_id == node_id);
+        if host.is_empty() || !is_port || is_known || peers.len() >= PEERS_MAX {
+            return Err(limit());
+        }
+        peers.push(PeerAddress { node_id, address: address.to_owned() });
+    }
+    Ok(peers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_read_and_bad_lists_are_refused() {
+        let found = peers("1=h1:50061, 2=[::1]:7").unwrap();
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[1], PeerAddress { node_id: 2, address: "[::1]:7".into() });
+        for text in ["h1:1", "1=h1", "1=h1:0", "0=h1:1", "1=:1", "1=a:1,1=b:1", "1=a:70000"] {
+            assert!(peers(text).is_err(), "{text}");
+        }
+    }
+}

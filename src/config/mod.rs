@@ -1,0 +1,26 @@
+//! Settings of a node: the table of flags, the layers they come from, and the checked result.
+//!
+//! [`load()`] turns command line, environment and file into a [`Config`], which is plain data that every
+//! room may read. Guards that a bad setting is one sentence and never a panic, and that nothing is ignored
+//! in silence. Printing is left to `cli`.
+
+mod args;
+mod error;
+mod file;
+mod flags;
+mod load;
+mod sections;
+mod validate;
+mod value;
+
+pub use args::Question;
+pub use error::ConfigError;
+pub use flags::{FlagSpec, Group, Kind, Origin, Status, all as flags};
+pub use load::{ENV_PREFIX, Loaded, Settings, load};
+pub use sections::{
+    AdminConfig, AllocationConfig, AllocationStrategy, ClientConfig, Config, DiscoveryConfig,
+    Durability, EvictionConfig, HttpMetadataConfig, LeaseConfig, LogConfig, PPM_WHOLE, PeerAddress,
+    RaftConfig, RestoreSurvival, RpcConfig, Secret, SnapshotConfig, SoftPinConfig, StorageConfig,
+    TaskConfig, WriteConfig, host_port,
+};
+pub use validate::validate;

@@ -1,0 +1,285 @@
+//! An object: the entry of one key, kept as small as its fields allow because there are millions.
+//!
+//! Replicated fields change only in apply. `lease` is leader-local: reads raise it under a shard's shared
+//! lock, apply never reads it, no Raft image holds it (architecture: "leases on the hot path").
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use smallvec::SmallVec;
+
+use super::replica::{Replica, ReplicaKind};
+use super::soft_pin::PendingPin;
+use super::time::{Deadline, Millis};
+
+/// Names a tenant inside the state; 0 is the default tenant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TenantIdx(pub u32);
+
+/// Names a writing client inside the state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WriterIdx(pub u32);
+
+/// Names a group inside the state; 0 means no group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupIdx(pub u32);
+
+impl GroupIdx {
+    /// The object belongs to no group.
+    pub const NONE: GroupIdx = GroupIdx(0);
+}
+
+/// The replicas of one object, in insertion order; one fits without an allocation.
+pub type Replicas = SmallVec<[Replica; 1]>;
+
+/// The read lease and the removal fence of an object.
+///
+/// Invariant: the fence bit is set only while a removal proposed by this leader is in flight; while it is
+/// set no lease is granted.
+#[derive(Debug, Default)]
+pub struct Lease(AtomicU64);
+
+const FENCED: u64 = 1 << 63;
+
+/// Why a lease was not granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fenced;
+
+/// Why a fence was not raised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FenceRefused {
+    /// Somebody may still be reading.
+    Leased,
+    /// Another removal of the object is in flight.
+    AlreadyFenced,
+}
+
+impl Lease {
+    /// A lease that ends at `until`.
+    pub fn until(until: Millis) -> Self {
+        Lease(AtomicU64::new(until.0 & !FENCED))
+    }
+
+    /// When the lease ends or ended; 0 if there never was one.
+    pub fn end(&self) -> Millis {
+        Millis(self.0.load(Ordering::Acquire) & !FENCED)
+    }
+
+    /// Raises the lease to `until`; it never gets shorter.
+    ///
+    /// Errors: [`Fenced`] while a removal is in flight; nothing changes then.
+    pub fn grant(&self, until: Deadline) -> Result<(), Fenced> {
+        let raise = |current: u64| {
+            let is_fenced = current & FENCED != 0;
+            (!is_fenced && current < until.0).then_some(until.0)
+        };
+        match self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, raise) {
+            Err(current) if current & FENCED != 0 => Err(Fenced),
+            _ => Ok(()),
+        }
+    }
+
+    /// Records that the object was used at `now`, fenced or not. Grants nothing beyond `now`.
+    pub fn stamp(&self, now: Millis) {
+        let raise = |current: u64| {
+            let (fence, end) = (current & FENCED, current & !FENCED);
+            (end < now.0).then_some(now.0 | fence)
+        };
+        // Err means that the lease already reaches further.
+        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, raise);
+    }
+
+    /// Closes the object to new leases; refused while one is running at `now` unless `force`.
+    pub fn fence(&self, now: Millis, force: bool) -> Result<(), FenceRefused> {
+        let close = |current: u64| {
+            let is_leased = (current & !FENCED) > now.0;
+            let is_free = current & FENCED == 0 && (force || !is_leased);
+            is_free.then_some(current | FENCED)
+        };
+        match self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, close) {
+            Ok(_) => Ok(()),
+            Err(current) if current & FENCED != 0 => Err(FenceRefused::AlreadyFenced),
+            Err(_) => Err(FenceRefused::Leased),
+        }
+    }
+
+    /// Opens the object to leases again.
+    pub fn unfence(&self) {
+        self.0.fetch_and(!FENCED, Ordering::AcqRel);
+    }
+}
+
+impl Clone for Lease {
+    fn clone(&self) -> Self {
+        Lease(AtomicU64::new(self.0.load(Ordering::Acquire)))
+    }
+}
+
+/// One key's entry.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// The key within its tenant.
+    pub key: Box<[u8]>,
+    /// The copies. Invariant: not empty while the object is in the table.
+    pub replicas: Replicas,
+    /// Bytes. Invariant: not 0; never changes for one incarnation.
+    pub size: u64,
+    /// When the write that made or last rewrote it began.
+    pub put_start: Millis,
+    /// Leader-local: who may still be reading.
+    pub lease: Lease,
+    /// Committed soft-pin deadline in milliseconds, 0 for none; see [`Object::pin`].
+    pin_ms: u64,
+    /// The soft-pin request of a write that is not readable yet.
+    pub pending: Option<Box<PendingPin>>,
+    /// Checksum if `has_checksum`.
+    checksum: u64,
+    /// Name space.
+    pub tenant: TenantIdx,
+    /// The client that may end or revoke the write.
+    pub writer: WriterIdx,
+    /// Group, or [`GroupIdx::NONE`].
+    pub group: GroupIdx,
+    /// The wire's data type byte, stored and returned, never interpreted.
+    pub data_type: u8,
+    /// Never evicted.
+    pub is_hard_pinned: bool,
+    /// A write is in progress: Ends and Revokes are accepted, removals are not.
+    pub is_processing: bool,
+    has_checksum: bool,
+}
+
+/// What a new entry starts with; everything else follows from the write.
+#[derive(Debug)]
+pub struct NewObject {
+    /// See [`Object::key`].
+    pub key: Box<[u8]>,
+    /// See [`Object::tenant`].
+    pub tenant: TenantIdx,
+    /// See [`Object::size`].
+    pub size: u64,
+    /// See [`Object::put_start`].
+    pub put_start: Millis,
+    /// See [`Object::writer`].
+    pub writer: WriterIdx,
+    /// See [`Object::group`].
+    pub group: GroupIdx,
+    /// See [`Object::data_type`].
+    pub data_type: u8,
+    /// See [`Object::is_hard_pinned`].
+    pub is_hard_pinned: bool,
+    /// See [`Object::replicas`].
+    pub replicas: Replicas,
+}
+
+impl Object {
+    /// An entry with no lease, no pin and no checksum.
+    pub fn new(new: NewObject) -> Self {
+        Object {
+            key: new.key,
+            replicas: new.replicas,
+            size: new.size,
+            put_start: new.put_start,
+            lease: Lease::default(),
+            pin_ms: 0,
+            pending: None,
+            checksum: 0,
+            tenant: new.tenant,
+            writer: new.writer,
+            group: new.group,
+            data_type: new.data_type,
+            is_hard_pinned: new.is_hard_pinned,
+            is_processing: false,
+            has_checksum: false,
+        }
+    }
+
+    /// The committed soft-pin deadline, reached or not.
+    pub fn pin(&self) -> Option<Deadline> {
+        (self.pin_ms != 0).then_some(Deadline(self.pin_ms))
+    }
+
+    /// Replaces the committed deadline. The caller settles the index with the matching `PinChange`.
+    pub fn set_pin(&mut self, pin: Option<Deadline>) {
+        self.pin_ms = pin.map_or(0, |deadline| deadline.0);
+    }
+
+    /// The checksum that the writer gave at End.
+    pub fn checksum(&self) -> Option<u64> {
+        self.has_checksum.then_some(self.checksum)
+    }
+
+    /// Replaces the checksum.
+    pub fn set_checksum(&mut self, checksum: Option<u64>) {
+        self.has_checksum = checksum.is_some();
+        self.checksum = checksum.unwrap_or_default();
+    }
+
+    /// Whether any replica is COMPLETE, valid or not.
+    pub fn has_complete(&self) -> bool {
+        self.replicas.iter().any(Replica::is_complete)
+    }
+
+    /// Whether every replica is COMPLETE.
+    pub fn is_all_complete(&self) -> bool {
+        self.replicas.iter().all(Replica::is_complete)
+    }
+
+    /// Takes the chosen replicas out; the others keep their order.
+    pub fn take_replicas(&mut self, is_chosen: impl Fn(&Replica) -> bool) -> Vec<Replica> {
+        let mut taken = Vec::new();
+        for replica in std::mem::take(&mut self.replicas) {
+            if is_chosen(&replica) {
+                taken.push(replica);
+            } else {
+                self.replicas.push(replica);
+            }
+        }
+        taken
+    }
+
+    /// Number of COMPLETE replicas of a kind.
+    pub fn complete_count(&self, kind: ReplicaKind) -> usize {
+        let is_counted = |r: &&Replica| r.is_complete() && r.place.kind() == kind;
+        self.replicas.iter().filter(is_counted).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fence_and_a_running_lease_exclude_each_other() {
+        let lease = Lease::default();
+        lease.grant(Deadline(10)).unwrap();
+        assert_eq!(lease.fence(Millis(9), false), Err(FenceRefused::Leased));
+        assert_eq!(lease.fence(Millis(10), false), Ok(()));
+        assert_eq!(lease.grant(Deadline(20)), Err(Fenced));
+        assert_eq!(lease.fence(Millis(10), false), Err(FenceRefused::AlreadyFenced));
+        lease.unfence();
+        lease.grant(Deadline(20)).unwrap();
+        assert_eq!(lease.end(), Millis(20));
+    }
+
+    #[test]
+    fn a_lease_never_gets_shorter() {
+        let lease = Lease::until(Millis(30));
+        lease.grant(Deadline(20)).unwrap();
+        lease.stamp(Millis(10));
+        assert_eq!(lease.end(), Millis(30));
+    }
+
+    #[test]
+    fn force_fences_a_leased_object() {
+        let lease = Lease::until(Millis(30));
+        assert_eq!(lease.fence(Millis(1), true), Ok(()));
+        lease.stamp(Millis(40));
+        assert_eq!(lease.grant(Deadline(50)), Err(Fenced));
+    }
+
+    #[test]
+    fn an_entry_stays_small() {
+        assert!(size_of::<Object>() <= 160, "{}", size_of::<Object>());
+        assert!(size_of::<Replica>() <= 40, "{}", size_of::<Replica>());
+    }
+}

@@ -1,0 +1,95 @@
+//! The state as Raft sees it: bytes in, replies out, frozen handles to a raft snapshot.
+//!
+//! The node's lock guards everything of the state that readers do not share; apply is its only writer.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use mooncake_ha_raft::{Machine, MachineError};
+use parking_lot::RwLock;
+use tokio::sync::watch;
+
+use crate::state::image::FrozenState;
+use crate::state::leadership::Leadership;
+use crate::state::view::View;
+use crate::state::{Reply, State};
+
+/// The replicated store.
+#[derive(Debug)]
+pub struct StoreMachine {
+    state: RwLock<State>,
+    /// The same value as the state's, reachable without the lock.
+    view: Arc<View>,
+    /// Follows the state's newest announcement of a leader.
+    leadership: watch::Sender<Option<Leadership>>,
+}
+
+impl Default for StoreMachine {
+    fn default() -> Self {
+        let state = State::default();
+        let view = Arc::clone(state.view());
+        StoreMachine { view, state: RwLock::new(state), leadership: watch::Sender::new(None) }
+    }
+}
+
+impl StoreMachine {
+    /// What readers share with apply.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Looks at the state between two entries. Keep it short: apply waits meanwhile.
+    pub fn look<R>(&self, look: impl FnOnce(&State) -> R) -> R {
+        look(&self.state.read())
+    }
+
+    /// Follows the newest announcement of a leader.
+    pub fn watch_leadership(&self) -> watch::Receiver<Option<Leadership>> {
+        self.leadership.subscribe()
+    }
+
+    fn show_leadership(&self, state: &State) {
+        self.leadership.send_if_modified(|shown| {
+            let is_new = shown.as_ref() != state.leadership();
+            if is_new {
+                *shown = state.leadership().cloned();
+            }
+            is_new
+        });
+    }
+
+    /// The first deadline of the soft-pin index; drops stale registrations on the way.
+    pub fn next_deadline(&self) -> Option<crate::model::Deadline> {
+        self.state.write().next_deadline()
+    }
+}
+
+impl Machine for StoreMachine {
+    type Reply = Vec<Reply>;
+    type Frozen = FrozenState;
+
+    fn apply(&self, index: u64, entry: &[u8]) -> Result<Vec<Reply>, MachineError> {
+        let mut state = self.state.write();
+        let replies = state
+            .apply(entry)
+            .map_err(|error| MachineError::new(format!("entry {index}: {error}")))?;
+        self.show_leadership(&state);
+        Ok(replies)
+    }
+
+    fn freeze(&self) -> FrozenState {
+        self.state.read().freeze()
+    }
+
+    fn save(frozen: FrozenState, to: &mut dyn Write) -> std::io::Result<()> {
+        frozen.save(to)
+    }
+
+    fn load(&self, from: &mut dyn Read) -> Result<(), MachineError> {
+        let loaded = State::load(from).map_err(|error| MachineError::new(error.to_string()))?;
+        let mut state = self.state.write();
+        state.replace_with(loaded);
+        self.show_leadership(&state);
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! Where state, leadership and Raft meet: the master that every door knocks at.
+//!
+//! `propose` is the only way to change the state, `read` the only way to serve a read, `remove` the only
+//! place where a removal crosses a read lease. [`MasterNode`] is a cheap handle on all of it.
+
+pub mod error;
+pub mod machine;
+pub mod propose;
+pub mod read;
+mod remove;
+pub mod settings;
+mod workers;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+
+use mooncake_ha_raft::{Node, Role, Status};
+
+use crate::clock::Clock;
+use crate::leader::LeaderContext;
+use crate::leader::clock::LeaderClock;
+use crate::model::{ClientId, Millis};
+use crate::state::command::Command;
+use crate::state::reply::Swept;
+use crate::state::{Reply, State};
+use error::NodeError;
+use machine::StoreMachine;
+use propose::{ProposeStats, Proposer};
+use settings::NodeSettings;
+
+/// Counts of this process's sweeps, for metrics.
+#[derive(Debug, Default)]
+pub struct SweepStats {
+    /// Soft pins that ended.
+    pub pins_expired: AtomicU64,
+    /// Due registrations that no longer named a pin.
+    pub pins_stale: AtomicU64,
+    /// Sweeps proposed.
+    pub sweeps: AtomicU64,
+}
+
+impl SweepStats {
+    fn note(&self, swept: &Swept) {
+        self.sweeps.fetch_add(1, Ordering::Relaxed);
+        self.pins_expired.fetch_add(swept.pins_expired, Ordering::Relaxed);
+        self.pins_stale.fetch_add(swept.pins_stale, Ordering::Relaxed);
+    }
+}
+
+struct Inner {
+    raft: Node<StoreMachine>,
+    machine: Arc<StoreMachine>,
+    clock: Arc<LeaderClock>,
+    settings: NodeSettings,
+    proposer: Proposer,
+    leader: RwLock<Option<Arc<LeaderContext>>>,
+    sweeps: SweepStats,
+}
+
+/// A running master node.
+#[derive(Clone)]
+pub struct MasterNode {
+    inner: Arc<Inner>,
+}
+
+impl MasterNode {
+    /// Opens the node: replays its log and, in a cluster of one, serves when this returns.
+    ///
+    /// Errors: the data directory cannot be used; the message says what, where and what to do.
+    pub async fn open(
+        raft: mooncake_ha_raft::Config,
+        settings: NodeSettings,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, mooncake_ha_raft::OpenError> {
+        let machine = Arc::new(StoreMachine::default());
+        let raft = Node::open(raft, Arc::clone(&machine)).await?;
+        let clock = Arc::new(LeaderClock::new(clock));
+        let proposer = Proposer::start(raft.clone(), Arc::clone(&machine), Arc::clone(&clock));
+        let (leader, sweeps) = (RwLock::default(), SweepStats::default());
+        let inner = Inner { raft, machine, clock, settings, proposer, leader, sweeps };
+        let node = MasterNode { inner: Arc::new(inner) };
+        let (following, ready) = tokio::sync::oneshot::channel();
+        tokio::spawn(node.clone().follow_role(following));
+        // Only a task that panicked drops the sender, and then no door opens.
+        let _ = ready.await;
+        Ok(node)
+    }
+
+    /// Has a command applied.
+    ///
+    /// Errors: by cause, see [`NodeError`].
+    pub async fn propose(&self, command: &Command) -> Result<Reply, NodeError> {
+        self.inner.proposer.propose(command).await
+    }
+
+    /// Looks at the state between two entries. Keep it short: apply waits meanwhile.
+    pub fn look<R>(&self, look: impl FnOnce(&State) -> R) -> R {
+        self.inner.machine.look(look)
+    }
+
+    /// Notes that a client lives, for as long as this node leads.
+    pub fn hear(&self, client: ClientId) {
+        if let Some(leader) = self.leader() {
+            leader.liveness.lock().hear(client, self.inner.clock.monotonic());
+        }
+    }
+
+    /// What leadership adds to the state; `None` while this node does not lead.
+    pub fn leader(&self) -> Option<Arc<LeaderContext>> {
+        self.inner.leader.read().clone()
+    }
+
+    fn set_leader(&self, leader: Option<Arc<LeaderContext>>) {
+        *self.inner.leader.write() = leader;
+    }
+
+    /// Whether an earlier leader may have promised a reader that an object, whose write began at `put_start`,
+    /// is still there at `now`.
+    fn may_be_promised(&self, put_start: Millis, now: Millis) -> bool {
+        self.leader().is_none_or(|leader| {
+            put_start < leader.since && !leader.no_removal_before.is_reached(now)
+        })
+    }
+
+    /// Replication.
+    pub fn raft(&self) -> &Node<StoreMachine> {
+        &self.inner.raft
+    }
+
+    /// The state as Raft sees it.
+    pub fn machine(&self) -> &StoreMachine {
+        &self.inner.machine
+    }
+
+    /// The clock that stamps entries and measures leases.
+    pub fn clock(&self) -> &LeaderClock {
+        &self.inner.clock
+    }
+
+    /// What the node decides by.
+    pub fn settings(&self) -> &NodeSettings {
+        &self.inner.settings
+    }
+
+    /// Counts of the proposer.
+    pub fn propose_stats(&self) -> &ProposeStats {
+        self.inner.proposer.stats()
+    }
+
+    /// Counts of the sweeper.
+    pub fn sweep_stats(&self) -> &SweepStats {
+        &self.inner.sweeps
+    }
+
+    /// The node that leads, as far as this node knows.
+    pub fn status_leader(&self) -> Option<u64> {
+        match &*self.inner.raft.watch_role().borrow() {
+            Role::Leader { .. } => Some(self.inner.settings.node_id),
+            Role::Follower { leader, .. } => leader.as_ref().map(|leader| leader.id),
+        }
+    }
+
+    /// Everything Raft says of this node.
+    pub fn status(&self) -> Status {
+        self.inner.raft.status()
+    }
+
+    /// Stops replication; leadership is handed over first if somebody can take it.
+    pub async fn shutdown(&self) {
+        self.inner.raft.clone().shutdown().await;
+    }
+}

@@ -1,0 +1,163 @@
+//! Stamp, encode, write: the only way to change the state.
+//!
+//! Callers queue encoded commands; one task packs whatever waits into one entry and keeps a few entries in
+//! flight. While all are in flight commands gather, so batches grow with load and a lone caller waits for
+//! nothing. No timer is involved.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use mooncake_ha_raft::Node;
+
+use super::error::NodeError;
+use super::machine::StoreMachine;
+use crate::leader::clock::LeaderClock;
+use crate::state::command::{COMMANDS_PER_ENTRY_MAX, Command, Stamp};
+use crate::state::{Reply, encode};
+
+/// Commands that wait for the proposer at most; a caller beyond it waits to queue.
+const QUEUE_MAX: usize = 8_192;
+
+/// Bytes of commands in one entry; a single larger command gets an entry of its own.
+const ENTRY_BYTES_WANTED: usize = 64 << 10;
+
+/// Entries that are proposed and not yet applied at most.
+const ENTRIES_IN_FLIGHT_MAX: usize = 8;
+
+struct Waiting {
+    command: Vec<u8>,
+    reply: oneshot::Sender<Result<Reply, NodeError>>,
+}
+
+/// Counts of the proposer, for metrics.
+#[derive(Debug, Default)]
+pub struct ProposeStats {
+    /// Commands proposed.
+    pub commands: AtomicU64,
+    /// Entries proposed.
+    pub entries: AtomicU64,
+    /// Bytes of entries proposed.
+    pub bytes: AtomicU64,
+}
+
+/// Queues commands for the log.
+#[derive(Clone, Debug)]
+pub struct Proposer {
+    queue: mpsc::Sender<Waiting>,
+    stats: Arc<ProposeStats>,
+}
+
+impl Proposer {
+    /// Starts the proposer's task. It ends when the last handle is dropped.
+    pub fn start(
+        raft: Node<StoreMachine>,
+        machine: Arc<StoreMachine>,
+        clock: Arc<LeaderClock>,
+    ) -> Self {
+        let (queue, waiting) = mpsc::channel(QUEUE_MAX);
+        let stats = Arc::new(ProposeStats::default());
+        let packer = Packer { raft, machine, clock, stats: Arc::clone(&stats) };
+        tokio::spawn(packer.run(waiting));
+        Proposer { queue, stats }
+    }
+
+    /// Has a command applied and returns its reply.
+    ///
+    /// Errors: by cause, see [`NodeError`]. Dropping the future does not take the command back.
+    pub async fn propose(&self, command: &Command) -> Result<Reply, NodeError> {
+        let command = encode::encode_command(command)
+            .map_err(|error| NodeError::TooLarge(error.to_string()))?;
+        let (reply, answered) = oneshot::channel();
+        let stopped = || NodeError::Unavailable("the proposer has stopped".into());
+        self.queue.send(Waiting { command, reply }).await.map_err(|_| stopped())?;
+        answered.await.map_err(|_| NodeError::OutcomeUnknown("the proposer has stopped".into()))?
+    }
+
+    /// The proposer's counts.
+    pub fn stats(&self) -> &ProposeStats {
+        &self.stats
+    }
+}
+
+struct Packer {
+    raft: Node<StoreMachine>,
+    machine: Arc<StoreMachine>,
+    clock: Arc<LeaderClock>,
+    stats: Arc<ProposeStats>,
+}
+
+impl Packer {
+    async fn run(self, mut waiting: mpsc::Receiver<Waiting>) {
+        let in_flight = Arc::new(Semaphore::new(ENTRIES_IN_FLIGHT_MAX));
+        let mut left_over: Option<Waiting> = None;
+        loop {
+            // Wait for a command first, so that an idle proposer holds no permit.
+            let first = match left_over.take() {
+                Some(first) => first,
+                None => match waiting.recv().await {
+                    Some(first) => first,
+                    None => return,
+                },
+            };
+            let Ok(permit) = Arc::clone(&in_flight).acquire_owned().await else { return };
+            let (batch, rest) = gather(first, &mut waiting);
+            left_over = rest;
+            let entry = self.pack(&batch);
+            let raft = self.raft.clone();
+            tokio::spawn(async move {
+                let replies = raft.propose(entry).await;
+                drop(permit);
+                answer(batch, replies);
+            });
+        }
+    }
+
+    fn pack(&self, batch: &[Waiting]) -> Bytes {
+        let now = self.clock.now(self.machine.view().clock());
+        let stamp = Stamp { now, seed: rand::random() };
+        let commands: Vec<&[u8]> = batch.iter().map(|waiting| &*waiting.command).collect();
+        let entry = encode::join(stamp, &commands);
+        self.stats.entries.fetch_add(1, Ordering::Relaxed);
+        self.stats.commands.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        self.stats.bytes.fetch_add(entry.len() as u64, Ordering::Relaxed);
+        Bytes::from(entry)
+    }
+}
+
+/// Takes what waits, up to the bounds of an entry; a command that does not fit is handed back.
+fn gather(
+    first: Waiting,
+    waiting: &mut mpsc::Receiver<Waiting>,
+) -> (Vec<Waiting>, Option<Waiting>) {
+    let mut bytes = first.command.len();
+    let mut batch = vec![first];
+    while batch.len() < COMMANDS_PER_ENTRY_MAX {
+        let Ok(next) = waiting.try_recv() else { break };
+        bytes += next.command.len();
+        if bytes > ENTRY_BYTES_WANTED {
+            return (batch, Some(next));
+        }
+        batch.push(next);
+    }
+    (batch, None)
+}
+
+fn answer(batch: Vec<Waiting>, replies: Result<Vec<Reply>, mooncake_ha_raft::ProposeError>) {
+    match replies {
+        Ok(replies) => {
+            for (waiting, reply) in batch.into_iter().zip(replies) {
+                // The caller may have gone; its command is done all the same.
+                let _ = waiting.reply.send(Ok(reply));
+            }
+        }
+        Err(error) => {
+            let error = NodeError::from(error);
+            for waiting in batch {
+                let _ = waiting.reply.send(Err(error.clone()));
+            }
+        }
+    }
+}

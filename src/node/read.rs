@@ -1,0 +1,184 @@
+//! The only way to serve a read: prove that this node leads, then look and grant a read lease.
+//!
+//! A read makes no entry and never touches a soft pin. [`LeaderGuard`] can only be made by the leadership
+//! check, so a read that takes one cannot forget it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::MasterNode;
+use super::error::NodeError;
+use crate::model::object::Fenced;
+use crate::model::{Deadline, Descriptor, ErrorCode, Millis, Object, Tenant, TenantIdx};
+use crate::state::table::table_hash;
+use crate::state::view::{Directory, View};
+
+/// How often a read looks whether the removal of its key is decided, and how many times. Together several
+/// seconds: longer means that the log does not move.
+const FENCE_LOOK_STEP: Duration = Duration::from_millis(1);
+const FENCE_LOOKS_MAX: u32 = 5_000;
+
+/// Proof that this node may answer reads now. Use it at once and never keep it across a wait.
+pub struct LeaderGuard<'a> {
+    view: &'a View,
+    directory: Arc<Directory>,
+    now: Millis,
+    lease_until: Deadline,
+}
+
+/// What a read finds of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Readable replicas, in order; not empty.
+    pub replicas: Vec<Descriptor>,
+    /// Checksum that the writer gave.
+    pub checksum: Option<u64>,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// A read that has to be tried again: the key's removal is being decided.
+pub type MaybeFenced<T> = Result<T, Fenced>;
+
+impl MasterNode {
+    /// Proves leadership from the lease, asking a quorum if it is stale.
+    ///
+    /// Errors: another node leads, or nobody does.
+    pub async fn leader_guard(&self) -> Result<LeaderGuard<'_>, NodeError> {
+        if self.raft().read_lease().is_none() {
+            self.raft().read_barrier().await?;
+        }
+        Ok(self.guard_now())
+    }
+
+    /// Proves leadership from the lease alone; `None` if it is stale.
+    pub fn try_leader_guard(&self) -> Option<LeaderGuard<'_>> {
+        self.raft().read_lease().map(|_| self.guard_now())
+    }
+
+    fn guard_now(&self) -> LeaderGuard<'_> {
+        let view = self.machine().view();
+        let now = self.clock().now(view.clock());
+        let lease_until = now.after(self.settings().lease_ttl);
+        LeaderGuard { view, directory: view.directory(), now, lease_until }
+    }
+
+    /// Reads one key, again until a removal of it is decided.
+    ///
+    /// Errors: leadership is lost, or the removal is not decided in time.
+    pub async fn read<R: Read>(&self, key: &[u8]) -> Result<R::Found, NodeError> {
+        // Nearly always the first look answers, so it costs no timer.
+        if let Ok(found) = R::read(&self.leader_guard().await?, key) {
+            return Ok(found);
+        }
+        self.read_fenced::<R>(key).await
+    }
+
+    async fn read_fenced<R: Read>(&self, key: &[u8]) -> Result<R::Found, NodeError> {
+        for _ in 0..FENCE_LOOKS_MAX {
+            tokio::time::sleep(FENCE_LOOK_STEP).await;
+            if let Ok(found) = R::read(&self.leader_guard().await?, key) {
+                return Ok(found);
+            }
+        }
+        let why = "a removal of the key is not decided; the log does not move";
+        Err(NodeError::Unavailable(why.into()))
+    }
+
+    /// Reads many keys under one proof of leadership; the few whose removal is being decided are read again.
+    ///
+    /// Errors: as [`MasterNode::read`].
+    pub async fn read_many<R: Read>(&self, keys: &[&[u8]]) -> Result<Vec<R::Found>, NodeError> {
+        let looks: Vec<MaybeFenced<R::Found>> = {
+            let guard = self.leader_guard().await?;
+            keys.iter().map(|key| R::read(&guard, key)).collect()
+        };
+        let mut found = Vec::with_capacity(looks.len());
+        for (at, look) in looks.into_iter().enumerate() {
+            found.push(match look {
+                Ok(value) => value,
+                Err(_fenced) => {
+                    let key = keys.get(at).copied().unwrap_or_default();
+                    self.read_fenced::<R>(key).await?
+                }
+            });
+        }
+        Ok(found)
+    }
+}
+
+/// A kind of read.
+pub trait Read {
+    /// What it finds.
+    type Found: Send;
+
+    /// Looks and grants. Errors: a removal of the key is being decided.
+    fn read(guard: &LeaderGuard<'_>, key: &[u8]) -> MaybeFenced<Self::Found>;
+}
+
+/// Whether a key is readable.
+pub struct Exists;
+
+impl Read for Exists {
+    type Found = bool;
+
+    fn read(guard: &LeaderGuard<'_>, key: &[u8]) -> MaybeFenced<bool> {
+        guard.exists(key)
+    }
+}
+
+/// The readable replicas of a key.
+pub struct FindReplicas;
+
+impl Read for FindReplicas {
+    type Found = Result<Found, ErrorCode>;
+
+    fn read(guard: &LeaderGuard<'_>, key: &[u8]) -> MaybeFenced<Self::Found> {
+        guard.replicas(key)
+    }
+}
+
+impl LeaderGuard<'_> {
+    /// The leader's time.
+    pub fn now(&self) -> Millis {
+        self.now
+    }
+
+    /// Segments and clients.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    fn look<R>(&self, key: &[u8], look: impl FnOnce(Option<&Object>) -> R) -> R {
+        let hash = table_hash(&DEFAULT_TENANT, key);
+        self.view.table.look(hash, TenantIdx(0), key, look)
+    }
+
+    /// Whether a key is readable; grants a read lease if so. Errors: a removal is being decided.
+    pub fn exists(&self, key: &[u8]) -> MaybeFenced<bool> {
+        self.look(key, |object| match object {
+            Some(object) if self.directory.is_readable(object) => {
+                object.lease.grant(self.lease_until).map(|()| true)
+            }
+            _ => Ok(false),
+        })
+    }
+
+    /// The readable replicas of a key under a read lease. Inner errors: `ObjectNotFound`, `ReplicaIsNotReady`.
+    pub fn replicas(&self, key: &[u8]) -> MaybeFenced<Result<Found, ErrorCode>> {
+        self.look(key, |object| {
+            let Some(object) = object else { return Ok(Err(ErrorCode::ObjectNotFound)) };
+            let replicas = self.directory.describe_readable(object);
+            if replicas.is_empty() {
+                let exists = self.directory.exists(object);
+                let not_ready = ErrorCode::ReplicaIsNotReady;
+                return Ok(Err(if exists { not_ready } else { ErrorCode::ObjectNotFound }));
+            }
+            object.lease.grant(self.lease_until)?;
+            Ok(Ok(Found { replicas, checksum: object.checksum(), size: object.size }))
+        })
+    }
+}
+
+/// Without multi-tenancy every key lives here.
+static DEFAULT_TENANT: std::sync::LazyLock<Tenant> = std::sync::LazyLock::new(Tenant::default);

@@ -1,0 +1,182 @@
+//! Removal crosses a read lease only here: fence, propose, apply, unfence.
+//!
+//! A fence fails while a lease runs, and while it stands no lease is granted, so no reader ever holds a
+//! descriptor of freed memory within its lease. A fence whose outcome is unknown stands until the state
+//! shows it: the object is gone, or this node leads a new term and all earlier entries are decided.
+
+use std::time::Duration;
+
+use super::MasterNode;
+use super::error::NodeError;
+use crate::model::ids::SHARD_COUNT;
+use crate::model::object::FenceRefused;
+use crate::model::{ErrorCode, Millis, Tenant, TenantIdx};
+use crate::state::Reply;
+use crate::state::command::{Command, KEYS_PER_COMMAND_MAX, Key, Remove};
+use crate::state::table::table_hash;
+
+/// Rounds that a removal tries before it gives up; at the step below, several seconds.
+const FENCE_ROUNDS_MAX: u32 = 5_000;
+
+/// Pause between two rounds.
+const FENCE_ROUND_STEP: Duration = Duration::from_millis(1);
+
+/// Why a key was not closed to new leases.
+enum Unfenceable {
+    /// Another removal of it is in flight.
+    Busy,
+    /// The answer for the client.
+    Refused(ErrorCode),
+}
+
+fn set(results: &mut [Result<(), ErrorCode>], at: usize, result: Result<(), ErrorCode>) {
+    if let Some(place) = results.get_mut(at) {
+        *place = result;
+    }
+}
+
+impl MasterNode {
+    /// Removes keys on request; one result a key, in order.
+    ///
+    /// Errors: the node cannot serve; see [`NodeError`].
+    pub async fn remove(
+        &self,
+        keys: Vec<Vec<u8>>,
+        force: bool,
+    ) -> Result<Vec<Result<(), ErrorCode>>, NodeError> {
+        let mut results = Vec::with_capacity(keys.len());
+        for chunk in keys.chunks(KEYS_PER_COMMAND_MAX) {
+            let has_progress = !results.is_empty();
+            let removed = self.remove_chunk(chunk, force).await;
+            results.extend(removed.map_err(|error| error.after_progress(has_progress))?);
+        }
+        Ok(results)
+    }
+
+    /// Removes some keys in rounds: a key whose fence somebody else holds waits for the next round, with none
+    /// of our own fences standing meanwhile, so that two removals cannot wait for each other.
+    async fn remove_chunk(
+        &self,
+        keys: &[Vec<u8>],
+        force: bool,
+    ) -> Result<Vec<Result<(), ErrorCode>>, NodeError> {
+        let mut results = vec![Err(ErrorCode::InternalError); keys.len()];
+        let mut open: Vec<usize> = (0..keys.len()).collect();
+        for round in 0..FENCE_ROUNDS_MAX {
+            if round > 0 {
+                tokio::time::sleep(FENCE_ROUND_STEP).await;
+            }
+            let now = self.leader_guard().await?.now();
+            let (mut fenced, mut busy) = (Vec::new(), Vec::new());
+            for at in open {
+                let Some(key) = keys.get(at) else { continue };
+                let verdict = match self.fence(key, now, force) {
+                    Ok(()) => {
+                        fenced.push((at, Key(key.clone())));
+                        continue;
+                    }
+                    Err(Unfenceable::Busy) => {
+                        busy.push(at);
+                        continue;
+                    }
+                    Err(Unfenceable::Refused(code)) => Err(code),
+                };
+                set(&mut results, at, verdict);
+            }
+            let done = self.remove_fenced(fenced, &mut results).await;
+            done.map_err(|error| error.after_progress(round > 0))?;
+            open = busy;
+            if open.is_empty() {
+                return Ok(results);
+            }
+        }
+        Err(NodeError::Unavailable("a removal of the same key is not decided".into()))
+    }
+
+    async fn remove_fenced(
+        &self,
+        fenced: Vec<(usize, Key)>,
+        results: &mut [Result<(), ErrorCode>],
+    ) -> Result<(), NodeError> {
+        if fenced.is_empty() {
+            return Ok(());
+        }
+        let (places, keys): (Vec<usize>, Vec<Key>) = fenced.into_iter().unzip();
+        let command = Command::Remove(Remove { tenant: None, keys: keys.clone() });
+        let reply = self.propose(&command).await;
+        // With an unknown outcome the fences stay: see the head of this file.
+        if !matches!(reply, Err(NodeError::OutcomeUnknown(_))) {
+            keys.iter().for_each(|key| self.unfence(&key.0));
+        }
+        if let Reply::Results(applied) = reply? {
+            places.into_iter().zip(applied).for_each(|(at, result)| set(results, at, result));
+        }
+        Ok(())
+    }
+
+    /// Closes a key to new read leases.
+    fn fence(&self, key: &[u8], now: Millis, force: bool) -> Result<(), Unfenceable> {
+        let directory = self.machine().view().directory();
+        self.look_at(key, |object| {
+            let object = object.filter(|object| directory.exists(object));
+            let object = object.ok_or(Unfenceable::Refused(ErrorCode::ObjectNotFound))?;
+            if !force && object.has_complete() && self.may_be_promised(object.put_start, now) {
+                return Err(Unfenceable::Refused(ErrorCode::ObjectHasLease));
+            }
+            object.lease.fence(now, force).map_err(|refused| match refused {
+                FenceRefused::Leased => Unfenceable::Refused(ErrorCode::ObjectHasLease),
+                FenceRefused::AlreadyFenced => Unfenceable::Busy,
+            })
+        })
+    }
+
+    fn unfence(&self, key: &[u8]) {
+        self.look_at(key, |object| {
+            if let Some(object) = object {
+                object.lease.unfence();
+            }
+        });
+    }
+
+    fn look_at<R>(&self, key: &[u8], look: impl FnOnce(Option<&crate::model::Object>) -> R) -> R {
+        let hash = table_hash(&Tenant::default(), key);
+        self.machine().view().table.look(hash, TenantIdx(0), key, look)
+    }
+
+    /// Opens every key: the fences of an earlier term have lost their meaning once this node leads again.
+    pub(super) fn unfence_all(&self) {
+        for shard in 0..SHARD_COUNT {
+            self.machine().view().table.look_shard(shard, |shard| {
+                shard.objects().for_each(|object| object.lease.unfence());
+            });
+        }
+    }
+
+    /// Removes every object that may be removed, or with `force` also those under a read lease.
+    /// Unfinished writes stay. Returns how many went.
+    ///
+    /// Errors: the node cannot serve; what was removed until then stays removed.
+    pub async fn remove_all(&self, force: bool) -> Result<u64, NodeError> {
+        let now = self.leader_guard().await?.now();
+        let mut removed = 0;
+        for shard in 0..SHARD_COUNT {
+            let keys = self.machine().view().table.look_shard(shard, |shard| {
+                let is_open = |object: &&crate::model::Object| {
+                    object.is_all_complete() && (force || object.lease.end() <= now)
+                };
+                let mut keys: Vec<Vec<u8>> =
+                    shard.objects().filter(is_open).map(|object| object.key.to_vec()).collect();
+                keys.sort_unstable();
+                keys
+            });
+            let keys = keys.unwrap_or_default();
+            if keys.is_empty() {
+                continue;
+            }
+            let results = self.remove(keys, force).await;
+            let results = results.map_err(|error| error.after_progress(removed > 0))?;
+            removed += results.iter().filter(|result| result.is_ok()).count() as u64;
+        }
+        Ok(removed)
+    }
+}

@@ -1,0 +1,58 @@
+//! The settings that the node decides by, in the units of the state.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::alloc::Strategy;
+use crate::config::{AllocationStrategy, Config};
+use crate::model::{PinLimits, Ttl};
+use crate::state::command::WriteRules;
+
+/// What a node needs to know of its configuration while it serves.
+#[derive(Clone, Debug)]
+pub struct NodeSettings {
+    /// Length of a read lease.
+    pub lease_ttl: Ttl,
+    /// Soft-pin limits.
+    pub pins: PinLimits,
+    /// Rules that every write command carries.
+    pub rules: WriteRules,
+    /// Silence after which a client is given up.
+    pub client_ttl: Duration,
+    /// This node.
+    pub node_id: u64,
+    /// Where clients reach this node, as `host:port`.
+    pub rpc_address: Arc<str>,
+    /// Where operators reach this node, as `host:port`.
+    pub admin_address: Arc<str>,
+    /// How often the sweeper looks.
+    pub sweep_interval: Duration,
+}
+
+impl NodeSettings {
+    /// The node's part of the configuration, with the addresses at which its doors are open.
+    pub fn new(config: &Config, rpc_address: &str, admin_address: &str) -> Self {
+        let ms = |seconds: u64| seconds.saturating_mul(1_000);
+        NodeSettings {
+            lease_ttl: Ttl(config.leases.default_ttl_ms),
+            pins: PinLimits {
+                default_ttl: Ttl(config.soft_pins.default_ttl_ms),
+                max_ttl: Ttl(config.soft_pins.max_ttl_ms),
+            },
+            rules: WriteRules {
+                discard_timeout_ms: ms(config.writes.discard_timeout_sec),
+                release_timeout_ms: ms(config.writes.release_timeout_sec),
+                strategy: match config.allocation.strategy {
+                    AllocationStrategy::Random => Strategy::Random,
+                    AllocationStrategy::FreeRatioFirst => Strategy::FreeRatioFirst,
+                    AllocationStrategy::LocalFirst => Strategy::LocalFirst,
+                },
+            },
+            node_id: config.raft.node_id,
+            rpc_address: Arc::from(rpc_address),
+            admin_address: Arc::from(admin_address),
+            client_ttl: Duration::from_secs(config.clients.ttl_sec),
+            sweep_interval: Duration::from_millis(config.soft_pins.sweep_interval_ms),
+        }
+    }
+}

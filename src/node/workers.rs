@@ -1,0 +1,163 @@
+//! The leader's loops: sweep what is due, give up silent clients, finish unmounts.
+//!
+//! They run exactly while this node leads: gaining leadership starts them with a fresh [`LeaderContext`],
+//! losing it aborts them. Each does bounded work a step and lets other commands in between.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::MasterNode;
+use super::error::NodeError;
+use crate::leader::LeaderContext;
+use crate::model::SegmentStatus;
+use crate::state::Reply;
+use crate::state::command::Command;
+use crate::state::leadership::Leadership;
+
+/// How often silent clients are looked for.
+const LIVENESS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often unmounting segments are looked for.
+const UNMOUNT_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Pause before a failed announcement is tried again.
+const ANNOUNCE_PAUSE: Duration = Duration::from_millis(100);
+
+/// Allocations that one command of an unmount drops.
+const ALLOCATIONS_PER_STEP: u32 = 512;
+
+impl MasterNode {
+    /// Follows the role for as long as the node runs; `following` is told once the first role is in force.
+    pub(super) async fn follow_role(self, following: oneshot::Sender<()>) {
+        let mut role = self.raft().watch_role();
+        let mut loops = JoinSet::new();
+        let mut following = Some(following);
+        loop {
+            let now = role.borrow_and_update().clone();
+            let leading = now.is_ready_leader().then(|| now.term());
+            let before = self.leader().map(|leader| leader.term);
+            if leading != before {
+                loops.abort_all();
+                self.set_leader(leading.map(|term| self.new_context(term)));
+                if let Some(term) = leading {
+                    self.unfence_all();
+                    tracing::info!(term, "leading");
+                    self.start_loops(term, &mut loops);
+                } else {
+                    tracing::info!(term = now.term(), "following");
+                }
+            }
+            if let Some(following) = following.take() {
+                // Nobody waits any more if opening was given up.
+                let _ = following.send(());
+            }
+            if role.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn new_context(&self, term: u64) -> Arc<LeaderContext> {
+        let settings = self.settings();
+        let now = self.clock().now(self.machine().view().clock());
+        let heard = self.clock().monotonic();
+        let (lease_ttl, client_ttl) = (settings.lease_ttl, settings.client_ttl);
+        Arc::new(LeaderContext::new(term, now, heard, lease_ttl, client_ttl))
+    }
+
+    fn start_loops(&self, term: u64, loops: &mut JoinSet<()>) {
+        loops.spawn(self.clone().announce(term));
+        loops.spawn(self.clone().every(self.settings().sweep_interval, Work::Sweep));
+        loops.spawn(self.clone().every(LIVENESS_INTERVAL, Work::Liveness));
+        loops.spawn(self.clone().every(UNMOUNT_INTERVAL, Work::Unmount));
+    }
+
+    /// Tells the log, and with it every node and client, that this node serves.
+    async fn announce(self, term: u64) {
+        let settings = self.settings();
+        let told = Leadership {
+            term,
+            node_id: settings.node_id,
+            rpc_address: Arc::clone(&settings.rpc_address),
+            admin_address: Arc::clone(&settings.admin_address),
+        };
+        while let Err(error) = self.propose(&Command::Lead(told.clone())).await {
+            tracing::warn!(%error, "the announcement of this leader is tried again");
+            tokio::time::sleep(ANNOUNCE_PAUSE).await;
+        }
+    }
+
+    async fn every(self, period: Duration, work: Work) {
+        let mut ticks = interval(period);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let done = match work {
+                Work::Sweep => self.sweep().await,
+                Work::Liveness => self.give_up_silent_clients().await,
+                Work::Unmount => self.finish_unmounts().await,
+            };
+            // Lost leadership ends the loop from outside; anything else is tried again next time.
+            if let Err(error) = done {
+                tracing::warn!(%error, ?work, "leader's work was not done; it is tried again");
+            }
+        }
+    }
+
+    /// Sweeps until nothing is due.
+    async fn sweep(&self) -> Result<(), NodeError> {
+        let Some(leader) = self.leader() else { return Ok(()) };
+        loop {
+            let now = self.clock().now(self.machine().view().clock());
+            let next_pin = self.machine().next_deadline();
+            let release_timeout_ms = self.settings().rules.release_timeout_ms;
+            let plan = self
+                .machine()
+                .look(|state| leader.sweeper.lock().plan(state, next_pin, now, release_timeout_ms));
+            let Some(sweep) = plan else { return Ok(()) };
+            if let Reply::Swept(swept) = self.propose(&Command::Sweep(sweep)).await? {
+                leader.sweeper.lock().learn(&swept);
+                self.sweep_stats().note(&swept);
+            }
+        }
+    }
+
+    async fn give_up_silent_clients(&self) -> Result<(), NodeError> {
+        let Some(leader) = self.leader() else { return Ok(()) };
+        let now = self.clock().monotonic();
+        let expired =
+            self.machine().look(|state| leader.liveness.lock().expired(state.clients(), now));
+        if expired.is_empty() {
+            return Ok(());
+        }
+        for gone in &expired {
+            tracing::warn!(client = %gone.client, "client is silent; its segments are unmounted");
+        }
+        self.propose(&Command::ExpireClients(expired)).await?;
+        Ok(())
+    }
+
+    async fn finish_unmounts(&self) -> Result<(), NodeError> {
+        let unmounting = self.machine().look(|state| {
+            let segments = state.segments().iter();
+            let ending = segments.filter(|(_, m)| m.status == SegmentStatus::Unmounting);
+            ending.map(|(_, mounted)| mounted.segment.id).collect::<Vec<_>>()
+        });
+        for segment in unmounting {
+            let step = Command::DrainUnmounted { segment, allocations_max: ALLOCATIONS_PER_STEP };
+            while let Reply::Drained { is_finished: false } = self.propose(&step).await? {}
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    Sweep,
+    Liveness,
+    Unmount,
+}

@@ -1,0 +1,165 @@
+//! One client connection: read all that is there, answer every complete frame, one write a wake-up.
+//!
+//! Requests are handled one after the other, because some clients lose answers that come out of order (wire
+//! protocol 1.4). Bounds: a frame, the unsent answers, the time that half a frame or an unread answer may
+//! stand still.
+
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::Service;
+use super::dispatch::dispatch;
+use super::forward::{FORWARD_MARK, ForwardError, HOLD_MAX, HOLD_STEP, NOT_LEADER};
+use crate::node::error::NodeError;
+use crate::wire::Function;
+use crate::wire::call::encode_rpc_error;
+use crate::wire::frame::{FrameError, REQUEST_HEAD_BYTES, RequestHead, RpcError};
+
+/// Room that a read asks for. A larger frame grows the buffer as its bytes arrive.
+const READ_BYTES: usize = 16 << 10;
+
+/// A buffer larger than this is given back when it has been used.
+const BUFFER_KEEP_BYTES: usize = 256 << 10;
+
+/// Answers are sent once this much has gathered, even while more requests wait.
+const SEND_BYTES: usize = 256 << 10;
+
+/// The start of a frame may wait this long for its end.
+const FRAME_STALL_MAX: Duration = Duration::from_secs(60);
+
+/// An answer may stay unread this long.
+const SEND_STALL_MAX: Duration = Duration::from_secs(60);
+
+/// Why a connection was closed by this side.
+#[derive(Debug, thiserror::Error)]
+pub enum Closed {
+    /// Not the protocol.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// The call could not be served here.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// The leader's answer is lost.
+    #[error(transparent)]
+    Forward(#[from] ForwardError),
+    /// The network.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// Nothing moved for too long.
+    #[error("{0} for too long")]
+    Stalled(&'static str),
+}
+
+/// Serves one connection until it ends.
+///
+/// Errors: by cause, see [`Closed`].
+pub async fn serve(mut socket: TcpStream, service: &Service) -> Result<(), Closed> {
+    socket.set_nodelay(service.is_no_delay)?;
+    let mut input = BytesMut::new();
+    let mut output = Vec::new();
+    loop {
+        answer_all(&mut socket, service, &mut input, &mut output).await?;
+        send(&mut socket, &mut output).await?;
+        if !receive(&mut socket, service, &mut input).await? {
+            return Ok(());
+        }
+    }
+}
+
+/// Handles every complete frame of `input`.
+async fn answer_all(
+    socket: &mut TcpStream,
+    service: &Service,
+    input: &mut BytesMut,
+    output: &mut Vec<u8>,
+) -> Result<(), Closed> {
+    while let Some((head, length)) = RequestHead::parse(input)? {
+        // The buffer grows with what arrives, never by the length that a head announces.
+        let Some(frame) = input.get(..length) else { return Ok(()) };
+        answer(service, &head, frame, output).await?;
+        input.advance(length);
+        if output.len() >= SEND_BYTES {
+            send(socket, output).await?;
+        }
+    }
+    if input.is_empty() && input.capacity() > BUFFER_KEEP_BYTES {
+        *input = BytesMut::new();
+    }
+    Ok(())
+}
+
+/// Answers one request: here, through the leader, or not at all.
+async fn answer(
+    service: &Service,
+    head: &RequestHead,
+    frame: &[u8],
+    output: &mut Vec<u8>,
+) -> Result<(), Closed> {
+    let body = head.body(frame);
+    let attachment = frame.get(frame.len() - head.attachment_len..).unwrap_or_default();
+    let is_forwarded = attachment == FORWARD_MARK;
+    let mut waited = Duration::ZERO;
+    loop {
+        let refused = match dispatch(service, head, body, output).await {
+            Ok(()) => return Ok(()),
+            Err(error) if !error.is_retryable() => return Err(error.into()),
+            Err(error) => error,
+        };
+        if is_forwarded {
+            encode_rpc_error(head.sequence, RpcError::Exception(NOT_LEADER), output);
+            return Ok(());
+        }
+        let call = frame.get(..REQUEST_HEAD_BYTES + head.body_len).unwrap_or_default();
+        let function = Function::from_id(head.function_id);
+        match service.forwarder.call(&service.node, call, function).await {
+            Ok(answer) => {
+                output.extend_from_slice(&answer.bytes);
+                return Ok(());
+            }
+            Err(error @ ForwardError::OutcomeUnknown(_)) => return Err(error.into()),
+            Err(_) if waited >= HOLD_MAX => return Err(refused.into()),
+            Err(_) => {}
+        }
+        tokio::time::sleep(HOLD_STEP).await;
+        waited += HOLD_STEP;
+    }
+}
+
+async fn send(socket: &mut TcpStream, output: &mut Vec<u8>) -> Result<(), Closed> {
+    if !output.is_empty() {
+        timeout(SEND_STALL_MAX, socket.write_all(output))
+            .await
+            .map_err(|_| Closed::Stalled("an answer was not read"))??;
+        output.clear();
+        if output.capacity() > BUFFER_KEEP_BYTES {
+            *output = Vec::new();
+        }
+    }
+    Ok(())
+}
+
+/// Waits for more bytes. `false`: the client has closed the connection.
+async fn receive(
+    socket: &mut TcpStream,
+    service: &Service,
+    input: &mut BytesMut,
+) -> Result<bool, Closed> {
+    if input.is_empty() {
+        // An idle connection holds no buffer.
+        match service.idle_timeout {
+            Some(limit) => timeout(limit, socket.readable())
+                .await
+                .map_err(|_| Closed::Stalled("the connection was idle"))??,
+            None => socket.readable().await?,
+        }
+    }
+    input.reserve(READ_BYTES.max(input.len()));
+    let received = timeout(FRAME_STALL_MAX, socket.read_buf(input))
+        .await
+        .map_err(|_| Closed::Stalled("a frame was not completed"))??;
+    Ok(received > 0)
+}

@@ -1,0 +1,95 @@
+//! From a function to its handler: one table, no logic.
+
+use super::Service;
+use super::handlers::{read, remove, segment, session, write};
+use super::tally::Tally;
+use crate::model::ErrorCode;
+use crate::node::error::NodeError;
+use crate::wire::Function;
+use crate::wire::call::Call;
+use crate::wire::call::{decode_request, encode_refusal, encode_response, encode_rpc_error};
+use crate::wire::calls::{self, CallVisitor, with_call};
+use crate::wire::frame::{RequestHead, RpcError};
+
+macro_rules! routes {
+    ($service:ident, $head:ident, $body:ident, $out:ident, $function:ident;
+     $($call:ident => $handler:path,)+) => {
+        match $function {
+            $(Function::$call => match decode_request::<calls::$call>($body) {
+                Ok(request) => {
+                    let answer = $handler($service, request).await?;
+                    let (items, failed) = answer.tally();
+                    $service.metrics.rpc.record($function, items, failed);
+                    encode_response::<calls::$call, _>($head.sequence, &answer, $out);
+                }
+                Err(_) => encode_rpc_error($head.sequence, RpcError::InvalidArguments, $out),
+            },)+
+            other => {
+                let now = $service.node.clock().monotonic();
+                $service.not_built.note(other, now);
+                with_call(other, Refuse { sequence: $head.sequence, body: $body, out: $out });
+            }
+        }
+    };
+}
+
+/// Handles one request and appends its answer to `out`.
+///
+/// Errors: this node cannot serve the call; nothing was appended.
+pub async fn dispatch(
+    service: &Service,
+    head: &RequestHead,
+    body: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), NodeError> {
+    let Some(function) = Function::from_id(head.function_id) else {
+        encode_rpc_error(head.sequence, RpcError::NotRegistered, out);
+        return Ok(());
+    };
+    routes! { service, head, body, out, function;
+        ServiceReady => session::service_ready,
+        GetStorageConfig => session::get_storage_config,
+        GetFsdir => session::get_fsdir,
+        Ping => session::ping,
+        FetchTasks => session::fetch_tasks,
+        ExistKey => read::exist_key,
+        BatchExistKey => read::batch_exist_key,
+        GetReplicaList => read::get_replica_list,
+        BatchGetReplicaList => read::batch_get_replica_list,
+        PutStart => write::put_start,
+        PutEnd => write::put_end,
+        PutRevoke => write::put_revoke,
+        BatchPutStart => write::batch_put_start,
+        BatchPutEnd => write::batch_put_end,
+        BatchPutRevoke => write::batch_put_revoke,
+        Remove => remove::remove,
+        BatchRemove => remove::batch_remove,
+        RemoveAll => remove::remove_all,
+        MountSegment => segment::mount_segment,
+        ReMountSegment => segment::remount_segment,
+        UnmountSegment => segment::unmount_segment,
+        QuerySegmentStatus => segment::query_segment_status,
+        QuerySegmentStatusById => segment::query_segment_status_by_id,
+    }
+    Ok(())
+}
+
+/// Refuses a call whose behaviour this build does not have, in the call's normal response form.
+struct Refuse<'a> {
+    sequence: u32,
+    body: &'a [u8],
+    out: &'a mut Vec<u8>,
+}
+
+impl CallVisitor for Refuse<'_> {
+    type Output = ();
+
+    fn visit<C: Call>(self) {
+        match decode_request::<C>(self.body) {
+            Ok(request) => {
+                encode_refusal::<C>(self.sequence, &request, ErrorCode::NotSupported, self.out);
+            }
+            Err(_) => encode_rpc_error(self.sequence, RpcError::InvalidArguments, self.out),
+        }
+    }
+}

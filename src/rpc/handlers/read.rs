@@ -1,0 +1,54 @@
+//! ExistKey, GetReplicaList and their batches. None makes a log entry or touches a soft pin.
+
+use std::sync::Arc;
+
+use super::Answer;
+use crate::model::ErrorCode;
+use crate::node::read::{Exists, FindReplicas, Found};
+use crate::rpc::{Service, convert};
+use crate::wire::requests::{KeyRequest, KeysRequest};
+use crate::wire::types::GetReplicaListResponse;
+
+type Replicas = GetReplicaListResponse<Arc<str>>;
+
+pub async fn exist_key(
+    service: &Service,
+    request: KeyRequest<&[u8]>,
+) -> Answer<Result<bool, ErrorCode>> {
+    Ok(Ok(service.node.read::<Exists>(request.key).await?))
+}
+
+pub async fn batch_exist_key(
+    service: &Service,
+    request: KeysRequest<&[u8]>,
+) -> Answer<Vec<Result<bool, ErrorCode>>> {
+    let found = service.node.read_many::<Exists>(&request.keys).await?;
+    Ok(found.into_iter().map(Ok).collect())
+}
+
+pub async fn get_replica_list(
+    service: &Service,
+    request: KeyRequest<&[u8]>,
+) -> Answer<Result<Replicas, ErrorCode>> {
+    let found = service.node.read::<FindReplicas>(request.key).await?;
+    Ok(replicas(service, found))
+}
+
+pub async fn batch_get_replica_list(
+    service: &Service,
+    request: KeysRequest<&[u8]>,
+) -> Answer<Vec<Result<Replicas, ErrorCode>>> {
+    let found = service.node.read_many::<FindReplicas>(&request.keys).await?;
+    Ok(found.into_iter().map(|found| replicas(service, found)).collect())
+}
+
+fn replicas(service: &Service, found: Result<Found, ErrorCode>) -> Result<Replicas, ErrorCode> {
+    let hit = found.as_ref().ok().map(|found| (found.replicas.as_slice(), found.size));
+    service.metrics.cache.record(hit);
+    let found = found?;
+    Ok(GetReplicaListResponse {
+        replicas: convert::descriptors(found.replicas),
+        lease_ttl_ms: service.node.settings().lease_ttl.0,
+        object_checksum: found.checksum,
+    })
+}

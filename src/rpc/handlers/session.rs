@@ -1,0 +1,48 @@
+//! Set-up and heartbeat: ServiceReady, GetStorageConfig, GetFsdir, Ping, FetchTasks.
+
+use super::Answer;
+use crate::model::{ClientId, ErrorCode};
+use crate::rpc::Service;
+use crate::wire::pack::NoArguments;
+use crate::wire::requests::FetchTasksRequest;
+use crate::wire::types::{ClientStatus, GetStorageConfigResponse, PingResponse, TaskAssignment};
+
+/// What clients compare byte for byte before they do anything else.
+const SERVICE_VERSION: &str = "2.0.0";
+
+pub async fn service_ready(_: &Service, _: NoArguments) -> Answer<Result<&'static str, ErrorCode>> {
+    Ok(Ok(SERVICE_VERSION))
+}
+
+pub async fn get_fsdir(service: &Service, _: NoArguments) -> Answer<Result<String, ErrorCode>> {
+    Ok(Ok(service.storage.fsdir.clone()))
+}
+
+pub async fn get_storage_config(
+    service: &Service,
+    _: NoArguments,
+) -> Answer<Result<GetStorageConfigResponse<String>, ErrorCode>> {
+    let storage = &service.storage;
+    Ok(Ok(GetStorageConfigResponse {
+        fsdir: storage.fsdir.clone(),
+        enable_disk_eviction: storage.is_disk_eviction_enabled,
+        quota_bytes: storage.quota_bytes,
+    }))
+}
+
+pub async fn ping(service: &Service, client: ClientId) -> Answer<Result<PingResponse, ErrorCode>> {
+    let guard = service.node.leader_guard().await?;
+    service.node.hear(client);
+    let is_alive = guard.directory().alive.contains(&client);
+    let client_status = if is_alive { ClientStatus::OK } else { ClientStatus::NEED_REMOUNT };
+    Ok(Ok(PingResponse { view_version_id: 0, client_status }))
+}
+
+/// No task exists yet, so there is none to hand out; clients ask every second all the same.
+pub async fn fetch_tasks(
+    service: &Service,
+    _: FetchTasksRequest,
+) -> Answer<Result<Vec<TaskAssignment<&'static str>>, ErrorCode>> {
+    service.node.leader_guard().await?;
+    Ok(Ok(Vec::new()))
+}

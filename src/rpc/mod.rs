@@ -1,0 +1,118 @@
+//! The client's door: frames in, answers out, in request order on every connection.
+//!
+//! A hostile or broken frame closes its own connection and no other. When this node cannot serve a call, the
+//! connection is closed and the client calls again elsewhere; no error is invented for its application.
+
+pub mod client;
+mod connection;
+mod convert;
+mod dispatch;
+mod forward;
+mod handlers;
+mod not_built;
+mod tally;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::metrics::Metrics;
+use crate::node::MasterNode;
+
+/// Connections served at once; one more is closed right after it was accepted.
+pub const CONNECTIONS_MAX: usize = 32_768;
+
+/// Pause after a failed accept, so that a process out of file descriptors does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What the handlers need.
+pub struct Service {
+    /// The master.
+    pub node: MasterNode,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// What clients are told of shared storage.
+    pub storage: StorageAnswer,
+    /// Seconds after which an idle connection is closed.
+    pub idle_timeout: Option<Duration>,
+    /// Whether TCP_NODELAY is set.
+    pub is_no_delay: bool,
+    not_built: not_built::NotBuilt,
+    forwarder: forward::Forwarder,
+    connections: AtomicUsize,
+}
+
+/// The answer to GetStorageConfig.
+#[derive(Clone, Debug, Default)]
+pub struct StorageAnswer {
+    /// Shared directory, or empty.
+    pub fsdir: String,
+    /// Whether clients may evict from it.
+    pub is_disk_eviction_enabled: bool,
+    /// Quota, 0 for none.
+    pub quota_bytes: u64,
+}
+
+impl Service {
+    /// A service on a node.
+    pub fn new(
+        node: MasterNode,
+        metrics: Arc<Metrics>,
+        storage: StorageAnswer,
+        idle_timeout: Option<Duration>,
+        is_no_delay: bool,
+    ) -> Self {
+        Service {
+            node,
+            metrics,
+            storage,
+            idle_timeout,
+            is_no_delay,
+            not_built: not_built::NotBuilt::default(),
+            forwarder: forward::Forwarder::default(),
+            connections: AtomicUsize::new(0),
+        }
+    }
+
+    /// Connections open now.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+}
+
+/// Serves the listener until `stop` turns true.
+pub async fn serve(listener: TcpListener, service: Arc<Service>, mut stop: watch::Receiver<bool>) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stop.wait_for(|is_stopping| *is_stopping) => return,
+        };
+        match accepted {
+            Ok((socket, peer)) => {
+                if service.connections.load(Ordering::Relaxed) >= CONNECTIONS_MAX {
+                    tracing::warn!(%peer, limit = CONNECTIONS_MAX, "too many connections");
+                    continue;
+                }
+                service.connections.fetch_add(1, Ordering::Relaxed);
+                let (service, mut stop) = (Arc::clone(&service), stop.clone());
+                tokio::spawn(async move {
+                    let served = tokio::select! {
+                        served = connection::serve(socket, &service) => served,
+                        _ = stop.wait_for(|is_stopping| *is_stopping) => Ok(()),
+                    };
+                    service.connections.fetch_sub(1, Ordering::Relaxed);
+                    if let Err(error) = served {
+                        tracing::debug!(%peer, %error, "connection closed");
+                    }
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection was not accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Calls whose behaviour this build does not have: refused in their normal form, and said once a minute.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::wire::Function;
+
+/// At most one line in this time.
+const LINE_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Counts refused calls between two lines.
+#[derive(Debug, Default)]
+pub struct NotBuilt {
+    /// Monotonic time of the next line, in milliseconds.
+    next_line_ms: AtomicU64,
+    since_line: AtomicU64,
+}
+
+impl NotBuilt {
+    /// Notes a refused call; `now` is monotonic.
+    pub fn note(&self, function: Function, now: Duration) {
+        let refused = self.since_line.fetch_add(1, Ordering::Relaxed) + 1;
+        let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        let due = self.next_line_ms.load(Ordering::Relaxed);
+        let next = now_ms.saturating_add(LINE_INTERVAL.as_millis() as u64);
+        let swapped =
+            self.next_line_ms.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed);
+        if now_ms >= due && swapped.is_ok() {
+            self.since_line.store(0, Ordering::Relaxed);
+            tracing::warn!(%function, refused, "call answered NOT_SUPPORTED: not in this build");
+        } else if swapped.is_ok() {
+            self.next_line_ms.store(due, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Applying an entry: advance the clock, one match, one reply a command.
+//!
+//! There is no logic here. A refused command changes nothing but the clock, and its refusal is a reply, not
+//! an error: only an entry that cannot be understood is one, and it stops the node.
+
+use super::command::{Command, Entry, Stamp};
+use super::leadership::Leadership;
+use super::reply::Reply;
+use super::{State, encode};
+use crate::alloc::Rng;
+
+impl State {
+    /// Applies the bytes of one entry.
+    ///
+    /// Errors: the entry was written by a newer version or is damaged; nothing was changed.
+    pub fn apply(&mut self, entry: &[u8]) -> Result<Vec<Reply>, encode::EntryError> {
+        Ok(self.apply_entry(&encode::decode(entry)?))
+    }
+
+    /// Applies one entry.
+    pub fn apply_entry(&mut self, entry: &Entry) -> Vec<Reply> {
+        self.advance_clock(entry.stamp);
+        let mut rng = Rng::new(entry.stamp.seed);
+        entry.commands.iter().map(|command| self.apply_command(command, &mut rng)).collect()
+    }
+
+    /// State time never falls: a new leader with a slow clock must not revive an expired pin.
+    fn advance_clock(&mut self, stamp: Stamp) {
+        if stamp.now > self.clock {
+            self.clock = stamp.now;
+            self.view.publish_clock(stamp.now);
+        }
+    }
+
+    fn apply_command(&mut self, command: &Command, rng: &mut Rng) -> Reply {
+        match command {
+            Command::Noop => Reply::Done,
+            Command::PutStart(start) => Reply::Starts(self.put_start(start, rng)),
+            Command::PutEnd(end) => Reply::Results(self.put_end(end)),
+            Command::PutRevoke(revoke) => Reply::Results(self.put_revoke(revoke)),
+            Command::Remove(remove) => Reply::Results(self.remove(remove)),
+            Command::MountSegment { segment, client } => {
+                Reply::Outcome(self.mount_segment(segment, *client))
+            }
+            Command::ReMountSegment { segments, client } => {
+                Reply::Outcome(self.remount_segments(segments, *client))
+            }
+            Command::UnmountSegment { segment, client } => {
+                Reply::Outcome(self.unmount_segment(*segment, *client))
+            }
+            Command::DrainUnmounted { segment, allocations_max } => {
+                Reply::Drained { is_finished: self.drain_unmounted(*segment, *allocations_max) }
+            }
+            Command::ExpireClients(expired) => {
+                self.expire_clients(expired);
+                Reply::Done
+            }
+            Command::Sweep(sweep) => Reply::Swept(self.sweep(sweep)),
+            Command::MetadataPut { key, value } => {
+                Reply::Metadata(self.metadata.put(&key.0, &value.0))
+            }
+            Command::MetadataDelete { key } => Reply::Metadata(self.metadata.delete(&key.0)),
+            Command::Lead(told) => {
+                Leadership::follow(&mut self.leadership, told);
+                Reply::Done
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! What an entry asks of the state.
+//!
+//! The leader has decided everything that needs a clock, chance, a float or a guess before a command exists.
+//! bincode numbers enum variants by position: variants and fields are only ever appended, and
+//! `docs/commands.md` lists them.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::leadership::Leadership;
+use crate::alloc::Strategy;
+use crate::model::{
+    ClientId, Millis, PinRequest, ReplicaId, ReplicaSelect, Segment, SegmentId, Tenant,
+};
+
+/// Commands that one entry carries at most; the proposer starts another entry beyond it.
+pub const COMMANDS_PER_ENTRY_MAX: usize = 256;
+
+/// Keys that one command names at most; a longer batch becomes several commands.
+pub const KEYS_PER_COMMAND_MAX: usize = 256;
+
+/// What the leader saw and rolled when it made an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    /// The leader's clock. The state's clock becomes the greater of this and its own.
+    pub now: Millis,
+    /// Seed of every random choice that applying the entry makes.
+    pub seed: u64,
+}
+
+/// One entry of the log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Time and chance.
+    pub stamp: Stamp,
+    /// Applied in order. Invariant: at most [`COMMANDS_PER_ENTRY_MAX`].
+    pub commands: Vec<Command>,
+}
+
+/// A key in a command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Key(#[serde(with = "serde_bytes")] pub Vec<u8>);
+
+/// What a write asks for, request rules already checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WriteConfig {
+    /// Copies wanted; fewer are accepted, none is not.
+    pub replica_num: u32,
+    /// What becomes of the soft pin.
+    pub pin: PinRequest,
+    /// Never evict.
+    pub is_hard_pinned: bool,
+    /// The wire's data type byte.
+    pub data_type: u8,
+    /// Segment names to try first.
+    pub preferred: Vec<Arc<str>>,
+    /// Prefer the writer's host.
+    pub is_same_node_preferred: bool,
+    /// The writer's host, or empty.
+    pub host_id: Arc<str>,
+}
+
+/// The deployment's rules for writes, as the proposing leader has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WriteRules {
+    /// After this an unfinished write may be replaced by a new Put.
+    pub discard_timeout_ms: u64,
+    /// After this the memory of an unfinished write is used again.
+    pub release_timeout_ms: u64,
+    /// How segments are chosen.
+    pub strategy: Strategy,
+}
+
+/// One object of a Put.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartItem {
+    /// The key.
+    pub key: Key,
+    /// Bytes; not 0.
+    pub size: u64,
+    /// Group asked for: `None` says nothing, empty says "no group".
+    pub group: Option<Key>,
+}
+
+/// Starts the writes of some keys with one configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// The writer.
+    pub client: ClientId,
+    /// Name space; `None` is the default one.
+    pub tenant: Option<Tenant>,
+    /// The objects.
+    pub items: Vec<StartItem>,
+    /// What is asked.
+    pub config: WriteConfig,
+    /// The deployment's rules.
+    pub rules: WriteRules,
+}
+
+/// One finished object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndItem {
+    /// The key.
+    pub key: Key,
+    /// Checksum of the bytes, if the client computes them.
+    pub checksum: Option<u64>,
+}
+
+/// Ends the writes of some keys.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// The writer.
+    pub client: ClientId,
+    /// Name space.
+    pub tenant: Option<Tenant>,
+    /// The objects.
+    pub items: Vec<EndItem>,
+    /// Which replicas are done.
+    pub select: ReplicaSelect,
+}
+
+/// Takes back the writes of some keys.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revoke {
+    /// The writer.
+    pub client: ClientId,
+    /// Name space.
+    pub tenant: Option<Tenant>,
+    /// The keys.
+    pub keys: Vec<Key>,
+    /// Which replicas are taken back.
+    pub select: ReplicaSelect,
+}
+
+/// Removes objects on request. The leader has fenced their read leases.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remove {
+    /// Name space.
+    pub tenant: Option<Tenant>,
+    /// The keys.
+    pub keys: Vec<Key>,
+}
+
+/// An object that the leader chose to evict, as it saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Victim {
+    /// Name space.
+    pub tenant: Option<Tenant>,
+    /// The key.
+    pub key: Key,
+    /// First replica when the leader looked; another one means another incarnation, which is spared.
+    pub incarnation: ReplicaId,
+}
+
+/// Bounds of one sweep; what is left over waits for the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sweep {
+    /// Soft pins with a deadline up to here are looked at. A count would not do: pins of one millisecond have
+    /// no order that all nodes share.
+    pub pins_until: Millis,
+    /// Items of each other kind at most.
+    pub items_max: u32,
+    /// Age at which an unfinished write is dropped.
+    pub release_timeout_ms: u64,
+}
+
+/// A client that the leader has not heard for too long, as it saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpiredClient {
+    /// The client.
+    pub client: ClientId,
+    /// Its incarnation when the leader looked; a client that came back since is spared.
+    pub incarnation: u64,
+}
+
+/// Every change of state.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Command {
+    /// Puts a mark into the log and changes nothing but the clock.
+    Noop,
+    /// Starts Puts.
+    PutStart(Start),
+    /// Ends Puts or Upserts.
+    PutEnd(End),
+    /// Revokes Puts or Upserts.
+    PutRevoke(Revoke),
+    /// Removes objects on request.
+    Remove(Remove),
+    /// Mounts a segment.
+    MountSegment {
+        /// The segment.
+        segment: Segment,
+        /// Its owner.
+        client: ClientId,
+    },
+    /// Mounts what is missing and makes the client alive.
+    ReMountSegment {
+        /// Segments that the client has.
+        segments: Vec<Segment>,
+        /// The client.
+        client: ClientId,
+    },
+    /// Takes a segment away from readers and writers at once; its objects follow in steps.
+    UnmountSegment {
+        /// The segment.
+        segment: SegmentId,
+        /// Who asks.
+        client: ClientId,
+    },
+    /// Drops some of the objects of an unmounting segment, and the segment with the last of them.
+    DrainUnmounted {
+        /// The segment.
+        segment: SegmentId,
+        /// Allocations to visit at most.
+        allocations_max: u32,
+    },
+    /// Forgets clients and starts the unmount of their segments.
+    ExpireClients(Vec<ExpiredClient>),
+    /// Ends what has passed its time.
+    Sweep(Sweep),
+    /// Stores a value of the HTTP metadata server.
+    MetadataPut {
+        /// The key, as the client wrote it.
+        key: Key,
+        /// The value.
+        value: Key,
+    },
+    /// Deletes a value of the HTTP metadata server.
+    MetadataDelete {
+        /// The key.
+        key: Key,
+    },
+    /// The leader of a term announces that it serves.
+    Lead(Leadership),
+}

@@ -1,0 +1,239 @@
+//! The deadline index: which soft pin ends next, without a walk over all objects.
+//!
+//! A min-heap of (deadline, object) beside the latest registration of each object (RFC "Deadline
+//! index"). The map is the truth; a heap entry that differs from it is stale and dropped when it
+//! comes up. Guards: every live registration is in the heap; the heap never exceeds
+//! max([`HEAP_FLOOR`], 2 x live). Derived state: never saved, rebuilt from the objects. What the
+//! answers depend on is the map alone, so a rebuilt index and a maintained one answer alike. The
+//! caller compares the exact deadline with the object before it clears a pin.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+
+use crate::model::ids::ObjectRef;
+use crate::model::{Deadline, Millis};
+
+/// Below this length the heap is never compacted (RFC "TTL updates and stale heap entries").
+pub const HEAP_FLOOR: usize = 4096;
+
+/// A deadline in two halves: 4-byte alignment makes an entry 12 bytes instead of 16.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Packed {
+    high: u32,
+    low: u32,
+}
+
+impl From<Deadline> for Packed {
+    fn from(deadline: Deadline) -> Self {
+        Packed { high: (deadline.0 >> 32) as u32, low: deadline.0 as u32 }
+    }
+}
+
+impl From<Packed> for Deadline {
+    fn from(packed: Packed) -> Self {
+        Deadline(u64::from(packed.high) << 32 | u64::from(packed.low))
+    }
+}
+
+/// Spreads object places over the map; fixed, so that equal histories cost alike on every node.
+#[derive(Default)]
+struct PlaceHasher(u64);
+
+impl Hasher for PlaceHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u32(&mut self, place: u32) {
+        // The map takes bucket bits from the bottom and tag bits from the top: both must be mixed.
+        let product = u64::from(place).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ (product >> 32);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+type Latest = HashMap<u32, Packed, BuildHasherDefault<PlaceHasher>>;
+type HeapItem = Reverse<(Packed, u32)>;
+
+/// Deadlines of all active soft pins; see the file's head.
+#[derive(Debug, Default)]
+pub struct DeadlineIndex {
+    /// Holds exactly the (object, deadline) of every object whose pin is active. Never iterated for
+    /// an answer without sorting.
+    latest: Latest,
+    /// Superset of `latest`, in deadline order.
+    heap: BinaryHeap<HeapItem>,
+}
+
+impl DeadlineIndex {
+    /// An index without registrations.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Registers the deadline of an object in place of any earlier one. The same one again is a
+    /// no-op.
+    pub fn register(&mut self, deadline: Deadline, object: ObjectRef) {
+        let packed = Packed::from(deadline);
+        match self.latest.entry(object.0) {
+            Entry::Occupied(entry) if *entry.get() == packed => return,
+            Entry::Occupied(mut entry) => *entry.get_mut() = packed,
+            Entry::Vacant(entry) => {
+                entry.insert(packed);
+            }
+        }
+        // Grow by an eighth, not by doubling: the slack of a doubled heap would cost 12 bytes a
+        // pin.
+        if self.heap.len() == self.heap.capacity() {
+            self.heap.reserve_exact(self.heap.len() / 8 + 64);
+        }
+        self.heap.push(Reverse((packed, object.0)));
+        self.compact();
+    }
+
+    /// Removes an object's registration, whatever its deadline. Returns it.
+    pub fn remove(&mut self, object: ObjectRef) -> Option<Deadline> {
+        let gone = self.latest.remove(&object.0)?;
+        self.settle_size();
+        Some(gone.into())
+    }
+
+    /// Removes an object's registration only if it is this deadline. Returns whether it was.
+    pub fn remove_if(&mut self, object: ObjectRef, deadline: Deadline) -> bool {
+        let is_latest = self.latest.get(&object.0) == Some(&deadline.into());
+        if is_latest {
+            self.latest.remove(&object.0);
+            self.settle_size();
+        }
+        is_latest
+    }
+
+    /// Takes the registrations due at `now`, at most `limit`, by ascending (deadline, object).
+    ///
+    /// Fewer than `limit` means that nothing more is due. Costs O(log n) for each entry returned
+    /// and for each stale one passed on the way.
+    pub fn take_due(&mut self, now: Millis, limit: usize) -> Vec<(Deadline, ObjectRef)> {
+        let mut due = Vec::new();
+        while due.len() < limit {
+            let Some(&Reverse((packed, object))) = self.heap.peek() else {
+                break;
+            };
+            let deadline = Deadline::from(packed);
+            if !deadline.is_reached(now) {
+                break;
+            }
+            self.heap.pop();
+            if self.latest.get(&object) == Some(&packed) {
+                self.latest.remove(&object);
+                due.push((deadline, ObjectRef(object)));
+            }
+        }
+        self.settle_size();
+        due
+    }
+
+    /// The earliest registered deadline; drops stale entries that lie before it.
+    pub fn next_deadline(&mut self) -> Option<Deadline> {
+        while let Some(&Reverse((packed, object))) = self.heap.peek() {
+            if self.latest.get(&object) == Some(&packed) {
+                return Some(packed.into());
+            }
+            self.heap.pop();
+        }
+        None
+    }
+
+    /// The registered deadline of an object.
+    pub fn get(&self, object: ObjectRef) -> Option<Deadline> {
+        self.latest.get(&object.0).copied().map(Deadline::from)
+    }
+
+    /// Number of registrations: the number of active soft pins.
+    pub fn len(&self) -> usize {
+        self.latest.len()
+    }
+
+    /// Whether no soft pin is active.
+    pub fn is_empty(&self) -> bool {
+        self.latest.is_empty()
+    }
+
+    /// Entries of the heap, stale ones included.
+    pub fn heap_len(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// The first `limit` registrations by ascending (deadline, object), for listings and checks.
+    /// Costs O(live x log limit).
+    pub fn first_live(&self, limit: usize) -> Vec<(Deadline, ObjectRef)> {
+        let mut all: Vec<_> = self.latest.iter().map(|(o, d)| (*d, *o)).collect();
+        if limit == 0 {
+            return Vec::new();
+        }
+        if limit < all.len() {
+            all.select_nth_unstable(limit - 1);
+            all.truncate(limit);
+        }
+        all.sort_unstable();
+        all.into_iter().map(|(deadline, object)| (deadline.into(), ObjectRef(object))).collect()
+    }
+
+    /// Replaces everything by these registrations; of two for one object the later one counts.
+    pub fn rebuild(&mut self, live: impl IntoIterator<Item = (Deadline, ObjectRef)>) {
+        self.clear();
+        for (deadline, object) in live {
+            self.latest.insert(object.0, deadline.into());
+        }
+        self.latest.shrink_to_fit();
+        self.rebuild_heap();
+    }
+
+    /// Forgets all registrations and gives their memory back.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn compact(&mut self) {
+        let bound = self.latest.len().saturating_mul(2).max(HEAP_FLOOR);
+        if self.heap.len() > bound {
+            self.rebuild_heap();
+        }
+    }
+
+    fn rebuild_heap(&mut self) {
+        let mut items = Vec::with_capacity(self.latest.len());
+        items.extend(self.latest.iter().map(|(o, d)| Reverse((*d, *o))));
+        self.heap = BinaryHeap::from(items);
+    }
+
+    /// Compacts, and gives memory back once nearly all of it lies idle.
+    fn settle_size(&mut self) {
+        self.compact();
+        // Not earlier: moving what is left stalls the caller, and a sixteenth is moved quickly.
+        let is_idle = |len: usize, capacity: usize| capacity > HEAP_FLOOR && len < capacity / 16;
+        if is_idle(self.heap.len(), self.heap.capacity()) {
+            self.heap.shrink_to(self.heap.len() * 2);
+        }
+        if is_idle(self.latest.len(), self.latest.capacity()) {
+            self.latest.shrink_to(self.latest.len() * 2);
+        }
+    }
+
+    /// Bytes held, for the tests of the memory bound.
+    #[cfg(test)]
+    fn bytes(&self) -> usize {
+        self.heap.capacity() * size_of::<HeapItem>() + self.latest.allocation_size()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! Memory that a client may still be writing, set aside until its release time.
+//!
+//! A write that was replaced or preempted keeps its allocation for the release timeout, because nobody can
+//! tell a writer to stop (behaviour 2.7). Released in order of time, then of arrival: the same on all nodes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Millis, Place, Replica, SegmentIdx};
+
+/// Orders the set-aside items.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct DiscardKey {
+    /// When the memory may be used again.
+    pub release_at: Millis,
+    /// Arrival number; never used twice.
+    pub sequence: u64,
+}
+
+/// The replicas of one write that was set aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Discard {
+    /// The replicas, as they were.
+    pub replicas: Vec<Replica>,
+    /// Bytes of each replica.
+    pub size: u64,
+}
+
+impl Discard {
+    /// Bytes of the memory replicas.
+    pub fn memory_bytes(&self) -> u64 {
+        let in_memory = |r: &&Replica| matches!(r.place, Place::Memory { .. });
+        self.size.saturating_mul(self.replicas.iter().filter(in_memory).count() as u64)
+    }
+}
+
+/// Every set-aside item.
+#[derive(Clone, Debug, Default)]
+pub struct Discards {
+    items: BTreeMap<DiscardKey, Discard>,
+    next_sequence: u64,
+    /// Invariant: the sum of `memory_bytes` of all items.
+    staged_bytes: u64,
+}
+
+impl Discards {
+    /// Sets replicas aside until `release_at`.
+    pub fn push(&mut self, release_at: Millis, discard: Discard) {
+        self.staged_bytes += discard.memory_bytes();
+        let key = DiscardKey { release_at, sequence: self.next_sequence };
+        self.next_sequence += 1;
+        self.items.insert(key, discard);
+    }
+
+    /// Takes the next item whose time has come.
+    pub fn pop_due(&mut self, now: Millis) -> Option<Discard> {
+        let first = self.items.first_entry().filter(|entry| entry.key().release_at <= now)?;
+        let discard = first.remove();
+        self.staged_bytes -= discard.memory_bytes();
+        Some(discard)
+    }
+
+    /// Drops what lies on a segment that is gone; items without a replica left go, too.
+    pub fn forget_segment(&mut self, segment: SegmentIdx) {
+        self.items.retain(|_, discard| {
+            self.staged_bytes -= discard.memory_bytes();
+            discard.replicas.retain(|replica| replica.place.segment() != Some(segment));
+            self.staged_bytes += discard.memory_bytes();
+            !discard.replicas.is_empty()
+        });
+    }
+
+    /// When the next item is due.
+    pub fn next_release(&self) -> Option<Millis> {
+        self.items.first_key_value().map(|(key, _)| key.release_at)
+    }
+
+    /// Memory bytes set aside.
+    pub fn staged_bytes(&self) -> u64 {
+        self.staged_bytes
+    }
+
+    /// Items in release order.
+    pub fn iter(&self) -> impl Iterator<Item = (&DiscardKey, &Discard)> {
+        self.items.iter()
+    }
+}

@@ -1,0 +1,290 @@
+//! From bytes to a whole state, or an error with nothing touched.
+//!
+//! Exact: what the codec would repair or leave out in a catalog snapshot of unknown origin is an error here,
+//! because a node that lacks one object would differ from its peers for ever.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::sync::Arc;
+
+use mooncake_ha_snapshot as snapshot;
+use snapshot::{
+    Extension, Globals, ObjectImage, ObjectName, OffsetAllocatorImage, PinActionImage,
+    ReplicaImage, ReplicaPlace, SegmentImage,
+};
+
+use super::ImageError;
+use super::record::{SECTION, StateRecord};
+use crate::alloc::{Handle, OffsetAllocator, RawAllocator, RawNode};
+use crate::model::replica::{DiskPlace, LocalDiskPlace};
+use crate::model::{
+    ClientId, Deadline, GroupIdx, Millis, NewObject, Object, PendingPin, PinRequest, Place,
+    Replica, ReplicaId, ReplicaStatus, Segment, SegmentId, SegmentIdx, SegmentStatus, Tenant,
+    TenantIdx, Ttl, Uuid, WriterIdx,
+};
+use crate::state::State;
+use crate::state::clients::ClientTable;
+use crate::state::discards::Discard;
+use crate::state::put::NO_OWNER;
+use crate::state::segment_table::Mounted;
+use crate::state::table::table_hash;
+
+/// Bytes of one section of the container at most.
+const SECTION_BYTES_MAX: u64 = 16 << 30;
+
+fn uuid(id: snapshot::Uuid) -> Uuid {
+    Uuid { first: id.first, second: id.second }
+}
+
+fn inconsistent(what: impl Into<String>) -> ImageError {
+    ImageError::Inconsistent(what.into())
+}
+
+/// Claims on allocator nodes, by segment, until the allocators are built.
+type Claims = BTreeMap<SegmentId, Vec<Handle>>;
+
+impl State {
+    /// Reads what [`super::FrozenState::save`] wrote.
+    ///
+    /// Errors: by cause, see [`ImageError`].
+    pub fn load(from: &mut dyn Read) -> Result<State, ImageError> {
+        let payloads = snapshot::read_container(from, SECTION_BYTES_MAX)?;
+        let decoded = snapshot::decode_image(&payloads, &snapshot::Limits::default())?;
+        if let Some(finding) = decoded.findings.list.first() {
+            return Err(inconsistent(finding.to_string()));
+        }
+        drop(payloads);
+        Loader::new(&decoded.image.globals)?.build(decoded.image)
+    }
+}
+
+struct Loader {
+    state: State,
+    /// Numbers that segments will get, in mount order.
+    indices: BTreeMap<SegmentId, SegmentIdx>,
+    record: StateRecord,
+    claims: Claims,
+    pending: BTreeMap<ObjectName, PendingPin>,
+    writing: BTreeMap<ObjectName, ()>,
+}
+
+impl Loader {
+    fn new(globals: &Globals) -> Result<Self, ImageError> {
+        let extension = globals.extension.as_ref().ok_or_else(|| inconsistent("no extension"))?;
+        let section = extension.sections.get(SECTION).map(Vec::as_slice).unwrap_or_default();
+        let record = StateRecord::decode(section)?;
+        let indices = record.mount_order.iter().zip((0..).map(SegmentIdx));
+        let indices = indices.map(|(id, index)| (*id, index)).collect();
+        let pending = extension.pending_pins.iter().map(|pin| {
+            let request = match pin.action {
+                PinActionImage::Preserve => PinRequest::Preserve,
+                PinActionImage::Enable => PinRequest::Enable(Ttl(pin.ttl_ms)),
+                PinActionImage::Disable => PinRequest::Disable,
+            };
+            let eligible = pin.eligible.iter().map(|id| ReplicaId(*id)).collect();
+            (pin.name.clone(), PendingPin { request, eligible })
+        });
+        Ok(Loader {
+            state: State::default(),
+            indices,
+            claims: Claims::new(),
+            pending: pending.collect(),
+            writing: extension.writes.iter().map(|write| (write.name.clone(), ())).collect(),
+            record,
+        })
+    }
+
+    fn build(mut self, image: snapshot::Image) -> Result<State, ImageError> {
+        let globals = image.globals;
+        let extension = globals.extension.clone().unwrap_or_default();
+        self.state.clock = Millis(extension.state_clock_ms);
+        self.state.next_replica_id = globals.replica_next_id;
+        self.state.counters = self.record.counters;
+        self.state.leadership = self.record.leadership.take();
+        for (_, objects) in image.shards {
+            for object in objects {
+                self.object(object)?;
+            }
+        }
+        self.discards(&globals)?;
+        self.segments(&globals, &extension)?;
+        let clients = std::mem::take(&mut self.record.clients);
+        self.state.clients = ClientTable::restore(clients, self.record.last_incarnation);
+        for (key, value) in &extension.http_metadata {
+            self.state.metadata.put(key, value);
+        }
+        self.state.publish_directory();
+        self.state.view.publish_clock(self.state.clock);
+        Ok(self.state)
+    }
+
+    fn object(&mut self, image: ObjectImage) -> Result<(), ImageError> {
+        let tenant = Tenant::parse(&image.name.tenant)
+            .ok_or_else(|| inconsistent(format!("{}: bad tenant", image.name)))?;
+        let hash = table_hash(&tenant, &image.name.key);
+        let replicas = image.replicas.iter().map(|replica| self.replica(replica));
+        let replicas = replicas.collect::<Result<_, _>>()?;
+        let mut object = Object::new(NewObject {
+            key: image.name.key.clone(),
+            tenant: TenantIdx(self.state.tenants.acquire(&tenant)),
+            size: image.size,
+            put_start: Millis(image.put_start_ms),
+            writer: WriterIdx(self.state.writers.acquire(&ClientId(uuid(image.writer)))),
+            group: GroupIdx::NONE,
+            data_type: image.data_type,
+            is_hard_pinned: image.hard_pinned,
+            replicas,
+        });
+        object.set_pin(image.soft_pin_ms.map(Deadline));
+        object.set_checksum(image.checksum);
+        object.is_processing = self.writing.remove(&image.name).is_some();
+        object.pending = self.pending.remove(&image.name).map(Box::new);
+        let full = || inconsistent(format!("{}: no room in its shard", image.name));
+        let at = self.state.file_unowned(hash, object).ok_or_else(full)?;
+        image.replicas.iter().for_each(|replica| self.claim(replica, at.0));
+        Ok(())
+    }
+
+    fn replica(&self, image: &ReplicaImage) -> Result<Replica, ImageError> {
+        let place = match &image.place {
+            ReplicaPlace::Memory { address, segment, handle, .. } => {
+                let segment = SegmentId(uuid(*segment));
+                let index = self.indices.get(&segment).copied();
+                let missing = || inconsistent(format!("replica {}: no allocation", image.id));
+                let segment = index.ok_or_else(missing)?;
+                let node = handle.ok_or_else(missing)?.node;
+                Place::Memory { segment, node, address: *address }
+            }
+            ReplicaPlace::Disk { path, size } => {
+                Place::Disk(Box::new(DiskPlace { path: path.clone(), size: *size }))
+            }
+            ReplicaPlace::LocalDisk { client, size, endpoint } => {
+                Place::LocalDisk(Box::new(LocalDiskPlace {
+                    client: ClientId(uuid(*client)),
+                    size: *size,
+                    endpoint: endpoint.clone(),
+                }))
+            }
+            ReplicaPlace::Dfs { .. } => {
+                return Err(inconsistent(format!("replica {}: a DFS place", image.id)));
+            }
+        };
+        let status = match image.status {
+            snapshot::ReplicaStatus::Processing => ReplicaStatus::Processing,
+            snapshot::ReplicaStatus::Complete => ReplicaStatus::Complete,
+            other => return Err(inconsistent(format!("replica {}: {other:?}", image.id))),
+        };
+        Ok(Replica { id: ReplicaId(image.id), place, references: 0, status })
+    }
+
+    fn claim(&mut self, replica: &ReplicaImage, owner: u32) {
+        if let ReplicaPlace::Memory { segment, handle: Some(handle), .. } = &replica.place {
+            self.claims.entry(SegmentId(uuid(*segment))).or_default().push(Handle {
+                node: handle.node,
+                offset_units: handle.offset,
+                requested_bytes: handle.size,
+                owner,
+            });
+        }
+    }
+
+    fn discards(&mut self, globals: &Globals) -> Result<(), ImageError> {
+        for discarded in &globals.discarded {
+            let replicas = discarded.replicas.iter().map(|replica| self.replica(replica));
+            let replicas: Vec<Replica> = replicas.collect::<Result<_, _>>()?;
+            discarded.replicas.iter().for_each(|replica| self.claim(replica, NO_OWNER));
+            let size = discarded.replicas.iter().find_map(|replica| match &replica.place {
+                ReplicaPlace::Memory { size, .. } => Some(*size),
+                _ => None,
+            });
+            let discard = Discard { replicas, size: size.unwrap_or_default() };
+            self.state.discards.push(Millis(discarded.release_at_ms), discard);
+        }
+        Ok(())
+    }
+
+    fn segments(&mut self, globals: &Globals, extension: &Extension) -> Result<(), ImageError> {
+        for id in std::mem::take(&mut self.record.mount_order) {
+            let key = snapshot::Uuid::new(id.0.first, id.0.second);
+            let missing = || inconsistent(format!("segment {id} is not in the image"));
+            let image = globals.segments.segment(key).ok_or_else(missing)?;
+            let told = extension.segments.iter().find(|told| told.id == key).ok_or_else(missing)?;
+            let claims = self.claims.remove(&id).unwrap_or_default();
+            let mounted = Mounted {
+                segment: segment(id, image, &told.protocol),
+                owner: ClientId(uuid(told.owner)),
+                status: status(image)?,
+                allocator: allocator(image, claims)?,
+                unmount_at: told.unmount_deadline_ms.map(Millis),
+            };
+            self.state.segments.insert(mounted);
+        }
+        self.state.segments.reorder_allocatable(&self.record.allocation_order);
+        match self.claims.keys().next() {
+            Some(id) => Err(inconsistent(format!("replicas on segment {id}, which is missing"))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn segment(id: SegmentId, image: &SegmentImage, protocol: &str) -> Segment {
+    Segment {
+        id,
+        name: Arc::from(&*image.name),
+        base: image.base,
+        size: image.size,
+        endpoint: Arc::from(&*image.endpoint),
+        protocol: Arc::from(protocol),
+        host_id: Arc::from(image.host_id.as_deref().unwrap_or_default()),
+    }
+}
+
+fn status(image: &SegmentImage) -> Result<SegmentStatus, ImageError> {
+    Ok(match image.status {
+        snapshot::SegmentStatus::Ok => SegmentStatus::Ok,
+        snapshot::SegmentStatus::Draining => SegmentStatus::Draining,
+        snapshot::SegmentStatus::Drained => SegmentStatus::Drained,
+        snapshot::SegmentStatus::GracefullyUnmounting => SegmentStatus::GracefullyUnmounting,
+        snapshot::SegmentStatus::Unmounting => SegmentStatus::Unmounting,
+        snapshot::SegmentStatus::Undefined => {
+            return Err(inconsistent(format!("segment {} has no status", image.id)));
+        }
+    })
+}
+
+fn allocator(image: &SegmentImage, claims: Vec<Handle>) -> Result<OffsetAllocator, ImageError> {
+    let missing = || inconsistent(format!("segment {} has no allocator", image.id));
+    let saved = image.allocator.as_ref().ok_or_else(missing)?;
+    OffsetAllocator::from_raw(&raw(&saved.offset), claims)
+        .map_err(|fault| inconsistent(format!("segment {}: {fault}", image.id)))
+}
+
+fn raw(image: &OffsetAllocatorImage) -> RawAllocator {
+    let table = &image.table;
+    let nodes = table.nodes.iter().map(|node| RawNode {
+        used: node.used,
+        offset: node.offset,
+        size: node.size,
+        bin_prev: node.bin_prev,
+        bin_next: node.bin_next,
+        left: node.neighbor_prev,
+        right: node.neighbor_next,
+    });
+    RawAllocator {
+        base: image.base,
+        unit_bits: image.multiplier_bits,
+        capacity: image.capacity,
+        allocated_bytes: image.allocated_bytes,
+        allocation_count: image.allocation_count,
+        size: table.size,
+        slots: u32::try_from(table.nodes.len()).unwrap_or(u32::MAX),
+        slots_max: table.max_capacity,
+        free_units: table.free_storage,
+        top_mask: table.top_bitmap,
+        leaf_masks: table.leaf_bitmaps,
+        heads: table.bin_heads,
+        nodes: nodes.collect(),
+        stack: table.free_stack.clone(),
+        free_offset: table.free_offset,
+    }
+}

@@ -1,0 +1,78 @@
+//! The state as a raft snapshot: exact, clockless, nothing dropped.
+//!
+//! `freeze` takes handles under the node's lock, `save` turns them into bytes on another thread, `load` builds
+//! a whole state from bytes or fails with nothing touched. Equal states give equal bytes; read leases are
+//! leader-local and are written as 0 here. The bytes are the peer's snapshot files and our extension in one
+//! container: one codec, two callers (`snapshot` crate).
+
+mod load;
+mod record;
+mod save;
+
+use std::sync::Arc;
+
+use super::Counters;
+use super::State;
+use super::clients::ClientTable;
+use super::discards::Discards;
+use super::interner::Interner;
+use super::leadership::Leadership;
+use super::metadata::Metadata;
+use super::segment_table::SegmentTable;
+use super::table::Shard;
+use crate::model::{ClientId, Millis, Tenant};
+
+/// A state that cannot be read back.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// The bytes are damaged, foreign or of a newer version.
+    #[error("raft snapshot cannot be read: {0}")]
+    Codec(#[from] mooncake_ha_snapshot::SnapshotError),
+    /// The parts do not agree.
+    #[error("raft snapshot contradicts itself: {0}")]
+    Inconsistent(String),
+}
+
+/// Handles of a state at one entry; writers copy what they change from then on.
+#[derive(Debug)]
+pub struct FrozenState {
+    shards: Vec<Arc<Shard>>,
+    clock: Millis,
+    next_replica_id: u64,
+    segments: SegmentTable,
+    clients: ClientTable,
+    discards: Discards,
+    metadata: Metadata,
+    counters: Counters,
+    leadership: Option<Leadership>,
+    writers: Interner<ClientId>,
+    tenants: Interner<Tenant>,
+}
+
+impl State {
+    /// Takes handles to everything that is replicated.
+    pub fn freeze(&self) -> FrozenState {
+        FrozenState {
+            shards: self.view.table.freeze(),
+            clock: self.clock,
+            next_replica_id: self.next_replica_id,
+            segments: self.segments.clone(),
+            clients: self.clients.clone(),
+            discards: self.discards.clone(),
+            metadata: self.metadata.clone(),
+            counters: self.counters,
+            leadership: self.leadership.clone(),
+            writers: self.writers.clone(),
+            tenants: self.tenants.clone(),
+        }
+    }
+
+    /// Takes over everything of another state, for readers as well.
+    pub fn replace_with(&mut self, other: State) {
+        let view = Arc::clone(&self.view);
+        view.table.replace_with(&other.view.table);
+        *self = State { view, ..other };
+        self.publish_directory();
+        self.view.publish_clock(self.clock);
+    }
+}

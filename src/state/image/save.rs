@@ -1,0 +1,260 @@
+//! From frozen handles to bytes, shard by shard: one shard is in memory twice, not the table.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use mooncake_ha_snapshot as snapshot;
+use snapshot::{
+    BufferAllocatorImage, DiscardedImage, Extension, Globals, HandleImage, NodeImage,
+    NodeTableImage, ObjectImage, ObjectName, OffsetAllocatorImage, PendingPinImage, PinActionImage,
+    ReplicaImage, ReplicaPlace, SegmentImage, SegmentRecord, SegmentsImage, SnapshotEncoder,
+    WriteImage,
+};
+
+use super::FrozenState;
+use super::record::{RECORD_VERSION, SECTION, StateRecord};
+use crate::alloc::{OffsetAllocator, RawAllocator};
+use crate::model::{
+    ClientId, Object, PinRequest, Place, Replica, ReplicaStatus, SegmentStatus, Uuid,
+};
+use crate::state::segment_table::Mounted;
+
+pub(super) fn uuid(id: Uuid) -> snapshot::Uuid {
+    snapshot::Uuid::new(id.first, id.second)
+}
+
+impl FrozenState {
+    /// Writes the frozen state as one container.
+    ///
+    /// Errors: those of the writer, or of the compression library.
+    pub fn save(self, to: &mut dyn Write) -> std::io::Result<()> {
+        let payloads = self.encode().map_err(std::io::Error::other)?;
+        snapshot::write_container(&payloads, to).map_err(std::io::Error::other)
+    }
+
+    fn encode(&self) -> Result<snapshot::Payloads, snapshot::SnapshotError> {
+        let mut encoder = SnapshotEncoder::new()?;
+        let mut extension = self.extension();
+        for (index, shard) in (0_u16..).zip(&self.shards) {
+            let mut objects: Vec<&Object> = shard.objects().collect();
+            objects.sort_unstable_by(|a, b| self.name_of(a).cmp(&self.name_of(b)));
+            objects.iter().for_each(|object| self.note_progress(object, &mut extension));
+            let images = objects.iter().map(|object| self.object_image(object));
+            encoder.shard(index, images)?;
+        }
+        encoder.finish(&self.globals(extension))
+    }
+
+    fn name_of<'a>(&'a self, object: &'a Object) -> (&'a [u8], &'a [u8]) {
+        let tenant = self.tenants.name(object.tenant.0);
+        (tenant.map_or(&[], |tenant| tenant.name().as_bytes()), &object.key)
+    }
+
+    fn object_name(&self, object: &Object) -> ObjectName {
+        let tenant = self.tenants.name(object.tenant.0).map_or("default", |t| t.name());
+        ObjectName { tenant: Arc::from(tenant), key: object.key.clone() }
+    }
+
+    fn writer_of(&self, object: &Object) -> snapshot::Uuid {
+        let writer: ClientId = self.writers.name(object.writer.0).copied().unwrap_or_default();
+        uuid(writer.0)
+    }
+
+    fn object_image(&self, object: &Object) -> ObjectImage {
+        let replica = |replica: &Replica| self.replica_image(replica, object.size);
+        ObjectImage {
+            name: self.object_name(object),
+            writer: self.writer_of(object),
+            put_start_ms: object.put_start.0,
+            size: object.size,
+            lease_ms: 0,
+            soft_pin_ms: object.pin().map(|deadline| deadline.0),
+            data_type: object.data_type,
+            replicas: object.replicas.iter().map(replica).collect(),
+            hard_pinned: object.is_hard_pinned,
+            group: Box::default(),
+            checksum: object.checksum(),
+        }
+    }
+
+    fn replica_image(&self, replica: &Replica, size: u64) -> ReplicaImage {
+        let place = match &replica.place {
+            Place::Memory { segment, node, address } => {
+                let mounted = self.segments.get(*segment);
+                let used = mounted.and_then(|mounted| mounted.allocator.used_node(*node));
+                let handle = used.map(|used| HandleImage {
+                    address: *address,
+                    size,
+                    offset: used.offset_units,
+                    node: *node,
+                });
+                let segment = mounted.map(|mounted| mounted.segment.id.0).unwrap_or_default();
+                ReplicaPlace::Memory { size, address: *address, segment: uuid(segment), handle }
+            }
+            Place::Disk(disk) => ReplicaPlace::Disk { path: disk.path.clone(), size: disk.size },
+            Place::LocalDisk(disk) => ReplicaPlace::LocalDisk {
+                client: uuid(disk.client.0),
+                size: disk.size,
+                endpoint: disk.endpoint.clone(),
+            },
+        };
+        let status = match replica.status {
+            ReplicaStatus::Processing => snapshot::ReplicaStatus::Processing,
+            ReplicaStatus::Complete => snapshot::ReplicaStatus::Complete,
+        };
+        ReplicaImage { id: replica.id.0, status, place }
+    }
+
+    /// Records what the peer's format forgets of an unfinished write.
+    fn note_progress(&self, object: &Object, extension: &mut Extension) {
+        if object.is_processing {
+            let open = object.replicas.iter().filter(|replica| !replica.is_complete());
+            extension.writes.push(WriteImage {
+                name: self.object_name(object),
+                writer: self.writer_of(object),
+                started_ms: object.put_start.0,
+                replicas: open.map(|replica| replica.id.0).collect(),
+            });
+        }
+        if let Some(pending) = &object.pending {
+            let (action, ttl_ms) = match pending.request {
+                PinRequest::Preserve => (PinActionImage::Preserve, 0),
+                PinRequest::Enable(ttl) => (PinActionImage::Enable, ttl.0),
+                PinRequest::Disable => (PinActionImage::Disable, 0),
+            };
+            extension.pending_pins.push(PendingPinImage {
+                name: self.object_name(object),
+                action,
+                ttl_ms,
+                eligible: pending.eligible.iter().map(|id| id.0).collect(),
+            });
+        }
+    }
+
+    fn globals(&self, extension: Extension) -> Globals {
+        let discarded = self.discards.iter().map(|(key, discard)| DiscardedImage {
+            release_at_ms: key.release_at.0,
+            memory_bytes: discard.memory_bytes(),
+            replicas: discard
+                .replicas
+                .iter()
+                .map(|replica| self.replica_image(replica, discard.size))
+                .collect(),
+        });
+        Globals {
+            segments: self.segments_image(),
+            tasks: Vec::new(),
+            discarded: discarded.collect(),
+            replica_next_id: self.next_replica_id,
+            extension: Some(extension),
+        }
+    }
+
+    fn segments_image(&self) -> SegmentsImage {
+        let names = self.segments.allocatable().iter().map(|(name, _)| name.to_string());
+        let mut clients = std::collections::BTreeMap::<_, Vec<_>>::new();
+        for mounted in self.segments.in_mount_order() {
+            clients.entry(uuid(mounted.owner.0)).or_default().push(uuid(mounted.segment.id.0));
+        }
+        SegmentsImage {
+            allocation_names: names.collect(),
+            segments: self.segments.iter().map(|(_, mounted)| segment_image(mounted)).collect(),
+            clients: clients.into_iter().collect(),
+            local_disks: Vec::new(),
+        }
+    }
+
+    fn extension(&self) -> Extension {
+        let record = StateRecord {
+            version: RECORD_VERSION,
+            counters: self.counters,
+            leadership: self.leadership.clone(),
+            clients: self.clients.iter().map(|(client, record)| (client, record.clone())).collect(),
+            last_incarnation: self.clients.last_incarnation(),
+            mount_order: self.segments.in_mount_order().map(|m| m.segment.id).collect(),
+            allocation_order: self.segments.allocatable().iter().map(|(n, _)| n.clone()).collect(),
+        };
+        // Plain data of bounded size: encoding it cannot fail, and an empty section would be refused on load.
+        let record = record.encode().unwrap_or_default();
+        let segments = self.segments.iter().map(|(_, mounted)| SegmentRecord {
+            id: uuid(mounted.segment.id.0),
+            owner: uuid(mounted.owner.0),
+            protocol: mounted.segment.protocol.to_string(),
+            unmount_deadline_ms: mounted.unmount_at.map(|at| at.0),
+        });
+        let clients = self.clients.iter().map(|(client, record)| snapshot::ClientRecord {
+            id: uuid(client.0),
+            host_id: record.host_id.to_string(),
+        });
+        let metadata = self.metadata.iter().map(|(key, value)| (key.to_vec(), value.to_vec()));
+        Extension {
+            state_clock_ms: self.clock.0,
+            segments: segments.collect(),
+            clients: clients.collect(),
+            http_metadata: metadata.collect(),
+            sections: [(SECTION.to_owned(), record)].into_iter().collect(),
+            ..Extension::default()
+        }
+    }
+}
+
+fn segment_image(mounted: &Mounted) -> SegmentImage {
+    let segment = &mounted.segment;
+    let status = match mounted.status {
+        SegmentStatus::Ok => snapshot::SegmentStatus::Ok,
+        SegmentStatus::Draining => snapshot::SegmentStatus::Draining,
+        SegmentStatus::Drained => snapshot::SegmentStatus::Drained,
+        SegmentStatus::GracefullyUnmounting => snapshot::SegmentStatus::GracefullyUnmounting,
+        SegmentStatus::Unmounting => snapshot::SegmentStatus::Unmounting,
+    };
+    let allocator = BufferAllocatorImage {
+        segment_name: segment.name.to_string(),
+        base: segment.base,
+        total_bytes: segment.size,
+        used_bytes: mounted.allocator.used_bytes(),
+        endpoint: segment.endpoint.to_string(),
+        offset: allocator_image(&mounted.allocator),
+    };
+    SegmentImage {
+        id: uuid(segment.id.0),
+        name: segment.name.to_string(),
+        base: segment.base,
+        size: segment.size,
+        endpoint: segment.endpoint.to_string(),
+        status,
+        allocator: Some(allocator),
+        host_id: Some(segment.host_id.to_string()),
+    }
+}
+
+fn allocator_image(allocator: &OffsetAllocator) -> OffsetAllocatorImage {
+    let raw: RawAllocator = allocator.raw();
+    let nodes = raw.nodes.iter().map(|node| NodeImage {
+        used: node.used,
+        offset: node.offset,
+        size: node.size,
+        bin_prev: node.bin_prev,
+        bin_next: node.bin_next,
+        neighbor_prev: node.left,
+        neighbor_next: node.right,
+    });
+    let table = NodeTableImage {
+        size: raw.size,
+        max_capacity: raw.slots_max,
+        free_storage: raw.free_units,
+        top_bitmap: raw.top_mask,
+        leaf_bitmaps: raw.leaf_masks,
+        bin_heads: raw.heads,
+        nodes: nodes.collect(),
+        free_stack: raw.stack,
+        free_offset: raw.free_offset,
+    };
+    OffsetAllocatorImage {
+        base: raw.base,
+        multiplier_bits: raw.unit_bits,
+        capacity: raw.capacity,
+        allocated_bytes: raw.allocated_bytes,
+        allocation_count: raw.allocation_count,
+        table,
+    }
+}

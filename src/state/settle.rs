@@ -1,0 +1,168 @@
+//! The only caller of index and total updates: every change of an object passes through here.
+//!
+//! A change is settled by comparing the object's footprint before and after it. The gauge of soft pins is the
+//! length of the index, so it cannot be counted twice (RFC "Metrics").
+
+use smallvec::SmallVec;
+
+use super::State;
+use crate::model::{
+    Deadline, Millis, Object, ObjectRef, Place, Replica, ReplicaId, ReplicaKind, SegmentIdx,
+    TenantIdx, WriterIdx,
+};
+
+/// The allocation of a memory replica.
+pub(super) fn memory_node(replica: &Replica) -> Option<(SegmentIdx, u32)> {
+    match replica.place {
+        Place::Memory { segment, node, .. } => Some((segment, node)),
+        _ => None,
+    }
+}
+
+/// Everything of an object that some index or total depends on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Footprint {
+    pin: Option<Deadline>,
+    write: Option<(Millis, ReplicaId)>,
+    keys: u64,
+    memory_cached: u64,
+    file_cached: u64,
+    file_bytes: u64,
+}
+
+impl Footprint {
+    /// Nothing: the object is not in the table.
+    const ABSENT: Footprint = Footprint {
+        pin: None,
+        write: None,
+        keys: 0,
+        memory_cached: 0,
+        file_cached: 0,
+        file_bytes: 0,
+    };
+
+    fn of(object: &Object) -> Self {
+        let incarnation = object.replicas.first().map(|replica| replica.id).unwrap_or_default();
+        let has = |kind| object.complete_count(kind) > 0;
+        let file_bytes = object.replicas.iter().map(|replica| match &replica.place {
+            Place::Memory { .. } => 0,
+            Place::Disk(disk) => disk.size,
+            Place::LocalDisk(disk) => disk.size,
+        });
+        Footprint {
+            pin: object.pin(),
+            write: object.is_processing.then_some((object.put_start, incarnation)),
+            keys: 1,
+            memory_cached: u64::from(has(ReplicaKind::Memory)),
+            file_cached: u64::from(has(ReplicaKind::Disk) || has(ReplicaKind::LocalDisk)),
+            file_bytes: file_bytes.sum(),
+        }
+    }
+}
+
+impl State {
+    fn settle(&mut self, object: ObjectRef, before: Footprint, after: Footprint) {
+        if before.pin != after.pin {
+            if before.pin.is_some() {
+                self.deadlines.remove(object);
+            }
+            if let Some(deadline) = after.pin {
+                self.deadlines.register(deadline, object);
+            }
+        }
+        if before.write != after.write {
+            if let Some(write) = before.write {
+                self.writes.remove(&write);
+            }
+            if let Some(write) = after.write {
+                self.writes.insert(write, object);
+            }
+        }
+        let totals = &mut self.totals;
+        // Unsigned wrap-around cancels out: the sum of all settled differences is the true total.
+        let shift = |total: &mut u64, before: u64, after: u64| {
+            *total = total.wrapping_sub(before).wrapping_add(after);
+        };
+        shift(&mut totals.keys, before.keys, after.keys);
+        shift(&mut totals.memory_cached, before.memory_cached, after.memory_cached);
+        shift(&mut totals.file_cached, before.file_cached, after.file_cached);
+        shift(&mut totals.file_bytes, before.file_bytes, after.file_bytes);
+    }
+
+    /// Changes an object and settles the change. `None` if there is no such object.
+    pub(super) fn edit<R>(
+        &mut self,
+        object: ObjectRef,
+        edit: impl FnOnce(&mut Object) -> R,
+    ) -> Option<R> {
+        let edited = self.view.table.edit(object, |object| {
+            let before = Footprint::of(object);
+            let result = edit(object);
+            (result, before, Footprint::of(object))
+        });
+        let (result, before, after) = edited?;
+        self.settle(object, before, after);
+        Some(result)
+    }
+
+    /// Files a new object. `None`, with the object dropped, if its shard is full.
+    pub(super) fn file(&mut self, hash: u64, object: Object) -> Option<ObjectRef> {
+        let nodes: SmallVec<[_; 2]> = object.replicas.iter().filter_map(memory_node).collect();
+        let at = self.file_unowned(hash, object)?;
+        for (segment, node) in nodes {
+            self.own(segment, node, at.0);
+        }
+        Some(at)
+    }
+
+    /// As [`State::file`], while the allocators do not exist yet.
+    pub(super) fn file_unowned(&mut self, hash: u64, object: Object) -> Option<ObjectRef> {
+        let after = Footprint::of(&object);
+        let at = self.view.table.insert(hash, object)?;
+        self.settle(at, Footprint::ABSENT, after);
+        Some(at)
+    }
+
+    /// Takes an object out of the table, frees the memory of the replicas it still has, and forgets what was
+    /// derived from it. Replicas that must stay reserved have been moved to the discards before.
+    pub(super) fn erase(&mut self, object: ObjectRef) {
+        let hash = self.view.table.peek(object, |found| {
+            let tenant = self.tenants.name(found.tenant.0)?;
+            Some(super::table::table_hash(tenant, &found.key))
+        });
+        let Some(Some(hash)) = hash else { return };
+        let Some(erased) = self.view.table.remove(object, hash) else { return };
+        self.settle(object, Footprint::of(&erased), Footprint::ABSENT);
+        for replica in &erased.replicas {
+            self.free(&replica.place);
+        }
+        self.release_numbers(erased.writer, erased.tenant);
+    }
+
+    /// Gives the space of a replica back to its segment. An unmounting segment takes its allocations back
+    /// itself, step by step, so here it is left alone.
+    pub(super) fn free(&mut self, place: &Place) {
+        if let Place::Memory { segment, node, .. } = place
+            && let Some(mounted) = self.segments.get_mut(*segment)
+            && mounted.status.is_readable()
+        {
+            let freed = mounted.allocator.free(*node);
+            debug_assert!(freed.is_ok(), "replica without allocation: {place:?}");
+        }
+    }
+
+    /// Notes which object an allocation belongs to, so that a lost segment finds its objects.
+    pub(super) fn own(&mut self, segment: SegmentIdx, node: u32, owner: u32) {
+        if let Some(mounted) = self.segments.get_mut(segment)
+            && mounted.status.is_readable()
+        {
+            let owned = mounted.allocator.set_owner(node, owner);
+            debug_assert!(owned.is_ok(), "replica without allocation: {segment:?} {node}");
+        }
+    }
+
+    fn release_numbers(&mut self, writer: WriterIdx, tenant: TenantIdx) {
+        self.writers.release(writer.0);
+        self.tenants.release(tenant.0);
+    }
+}

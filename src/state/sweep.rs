@@ -1,0 +1,84 @@
+//! Ending what has passed its time: soft pins, unfinished writes, set-aside memory.
+//!
+//! The leader proposes a sweep only when something is due. Cost is in proportion to what is due: each kind
+//! has an order from which the due ones are taken (RFC "Expiration cleanup").
+
+use crate::model::{Millis, Replica};
+
+use super::State;
+use super::command::Sweep;
+use super::reply::Swept;
+
+impl State {
+    pub(super) fn sweep(&mut self, sweep: &Sweep) -> Swept {
+        let mut swept = Swept::default();
+        self.sweep_pins(sweep.pins_until.min(self.clock), &mut swept);
+        self.sweep_writes(sweep, &mut swept);
+        self.sweep_discards(sweep.items_max, &mut swept);
+        self.sweep_grace(&mut swept);
+        swept
+    }
+
+    /// Clears every pin whose deadline is at or before `until`, if the object still has that deadline. A pin
+    /// that was enabled anew since has another one and stays.
+    fn sweep_pins(&mut self, until: Millis, swept: &mut Swept) {
+        for (deadline, object) in self.deadlines.take_due(until, usize::MAX) {
+            let is_cleared = self.edit(object, |object| {
+                let is_due = object.pin() == Some(deadline);
+                if is_due {
+                    object.set_pin(None);
+                }
+                is_due
+            });
+            match is_cleared {
+                Some(true) => swept.pins_expired += 1,
+                _ => swept.pins_stale += 1,
+            }
+        }
+    }
+
+    /// Drops writes that never ended within the release timeout; their memory is free at once, since the time
+    /// that protects it is over.
+    fn sweep_writes(&mut self, sweep: &Sweep, swept: &mut Swept) {
+        for _ in 0..sweep.items_max {
+            let Some((&(start, _), &object)) = self.writes.first_key_value() else { return };
+            if start.0.saturating_add(sweep.release_timeout_ms) >= self.clock.0 {
+                return;
+            }
+            self.drop_replicas(object, |replica: &Replica| !replica.is_complete());
+            self.erase_if_gone(object);
+            self.counters.discards += 1;
+            self.counters.releases += 1;
+            swept.writes_dropped += 1;
+        }
+    }
+
+    fn sweep_discards(&mut self, items_max: u32, swept: &mut Swept) {
+        for _ in 0..items_max {
+            let Some(discard) = self.discards.pop_due(self.clock) else { return };
+            for replica in &discard.replicas {
+                self.free(&replica.place);
+            }
+            self.counters.releases += 1;
+            swept.discards_released += 1;
+        }
+    }
+
+    /// Unmounts segments whose grace time is over.
+    fn sweep_grace(&mut self, swept: &mut Swept) {
+        let clock = self.clock;
+        let due: Vec<_> = self
+            .segments
+            .iter()
+            .filter(|(_, mounted)| mounted.unmount_at.is_some_and(|at| at <= clock))
+            .map(|(index, _)| index)
+            .collect();
+        for index in &due {
+            self.begin_unmount(*index);
+            swept.segments_unmounted += 1;
+        }
+        if !due.is_empty() {
+            self.publish_directory();
+        }
+    }
+}

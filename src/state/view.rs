@@ -1,0 +1,107 @@
+//! What readers share with apply: the object table, the directory of segments and clients, the clock.
+//!
+//! A read locks the directory once a call and one shard a key. Everything else of the state is behind the
+//! node's lock. The directory is derived: `segments.rs` and `clients.rs` publish a new one on each change.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+
+use super::table::ObjectTable;
+use crate::model::{
+    ClientId, Descriptor, Location, Millis, MountedView, Object, Place, Replica, SegmentIdx,
+};
+
+/// Segments and clients as readers see them.
+#[derive(Clone, Debug, Default)]
+pub struct Directory {
+    /// Indexed by [`SegmentIdx`]; `None` where a segment has gone.
+    pub segments: Vec<Option<Arc<MountedView>>>,
+    /// Clients that have mounted or re-mounted and are known to be alive.
+    pub alive: BTreeSet<ClientId>,
+}
+
+impl Directory {
+    /// The segment, while it is mounted.
+    pub fn segment(&self, index: SegmentIdx) -> Option<&MountedView> {
+        self.segments.get(index.0 as usize)?.as_deref()
+    }
+
+    /// Whether a replica's bytes can be reached: a memory replica needs a readable segment.
+    pub fn is_valid(&self, replica: &Replica) -> bool {
+        match replica.place.segment() {
+            Some(segment) => self.segment(segment).is_some_and(|view| view.status.is_readable()),
+            None => true,
+        }
+    }
+
+    /// Whether the object exists for its users: some replica can be reached, whatever its status.
+    pub fn exists(&self, object: &Object) -> bool {
+        object.replicas.iter().any(|replica| self.is_valid(replica))
+    }
+
+    /// Whether somebody can read the object now.
+    pub fn is_readable(&self, object: &Object) -> bool {
+        object.replicas.iter().any(|replica| replica.is_complete() && self.is_valid(replica))
+    }
+
+    /// What a client is told of a replica; `None` if its segment has gone.
+    pub fn describe(&self, replica: &Replica, size: u64) -> Option<Descriptor> {
+        let location = match &replica.place {
+            Place::Memory { segment, address, .. } => {
+                let view = self.segment(*segment)?;
+                Location::Memory {
+                    size,
+                    address: *address,
+                    protocol: Arc::clone(&view.segment.protocol),
+                    endpoint: Arc::clone(&view.segment.endpoint),
+                }
+            }
+            Place::Disk(disk) => Location::Disk { path: disk.path.clone(), size: disk.size },
+            Place::LocalDisk(disk) => Location::LocalDisk {
+                client: disk.client,
+                size: disk.size,
+                endpoint: disk.endpoint.clone(),
+            },
+        };
+        Some(Descriptor { id: replica.id, location, status: replica.status })
+    }
+
+    /// Descriptors of every readable replica, in order.
+    pub fn describe_readable(&self, object: &Object) -> Vec<Descriptor> {
+        let is_readable = |r: &&Replica| r.is_complete() && self.is_valid(r);
+        let readable = object.replicas.iter().filter(is_readable);
+        readable.filter_map(|replica| self.describe(replica, object.size)).collect()
+    }
+}
+
+/// The part of the state that reads go to.
+#[derive(Debug, Default)]
+pub struct View {
+    /// The objects.
+    pub table: ObjectTable,
+    directory: RwLock<Arc<Directory>>,
+    clock: AtomicU64,
+}
+
+impl View {
+    /// The directory as it is now.
+    pub fn directory(&self) -> Arc<Directory> {
+        Arc::clone(&self.directory.read())
+    }
+
+    /// State time: the greatest stamp applied so far.
+    pub fn clock(&self) -> Millis {
+        Millis(self.clock.load(Ordering::Acquire))
+    }
+
+    pub(super) fn publish_directory(&self, directory: Directory) {
+        *self.directory.write() = Arc::new(directory);
+    }
+
+    pub(super) fn publish_clock(&self, clock: Millis) {
+        self.clock.store(clock.0, Ordering::Release);
+    }
+}

@@ -1,0 +1,14 @@
+//! Stories of unmodified Mooncake clients against a master, all in real processes.
+
+mod clients;
+mod eviction;
+mod groups;
+mod kill_storm;
+mod leases;
+mod metadata;
+mod outage;
+mod read_write;
+mod removal;
+mod soft_pin;
+mod tasks;
+mod upsert;

@@ -1,0 +1,47 @@
+//! GET and PUT against a master's HTTP ports.
+//!
+//! A request never waits longer than [`TIMEOUT`], because a killed master must fail a poll quickly.
+
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use ureq::Agent;
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// One HTTP server on the loopback address.
+pub struct Http {
+    base: String,
+    agent: Agent,
+}
+
+impl Http {
+    /// Talks to `127.0.0.1:port`; opens no connection yet.
+    pub fn new(port: u16) -> Self {
+        let config = Agent::config_builder()
+            .timeout_global(Some(TIMEOUT))
+            .http_status_as_error(false)
+            .max_idle_connections(0)
+            .build();
+        Http { base: format!("http://127.0.0.1:{port}"), agent: config.into() }
+    }
+
+    /// Status and body, or `None` if no whole answer came.
+    pub fn try_get(&self, path: &str) -> Option<(u16, String)> {
+        let mut answer = self.agent.get(format!("{}{path}", self.base)).call().ok()?;
+        let status = answer.status().as_u16();
+        Some((status, answer.body_mut().with_config().limit(u64::MAX).read_to_string().ok()?))
+    }
+
+    /// Status and body.
+    pub fn get(&self, path: &str) -> (u16, String) {
+        self.try_get(path).unwrap_or_else(|| panic!("no answer to GET {}{path}", self.base))
+    }
+
+    /// The body of a 200 answer as JSON.
+    pub fn json(&self, path: &str) -> Json {
+        let (status, body) = self.get(path);
+        assert_eq!(status, 200, "GET {path}: {body}");
+        serde_json::from_str(&body).unwrap_or_else(|e| panic!("GET {path}: {e}: {body}"))
+    }
+}
