@@ -107,13 +107,13 @@ fn image(events: &[Event], cut: usize, dice: &mut Dice) -> (Vec<u8>, BTreeSet<u6
                 while done < data.len() {
                     let start = *offset as usize + done;
                     let size = (PAGE - start % PAGE).min(data.len() - done);
-                    if dice.roll() % 2 == 0 {
+                    if dice.roll().is_multiple_of(2) {
                         put(&mut image, start, &data[done..done + size]);
                     }
                     done += size;
                 }
             }
-            Event::Truncate { length } if at < safe || dice.roll() % 2 == 0 => {
+            Event::Truncate { length } if at < safe || dice.roll().is_multiple_of(2) => {
                 image.resize(*length as usize, 0);
             }
             _ => {}
