@@ -9,6 +9,7 @@ pub mod propose;
 pub mod read;
 mod remove;
 pub mod settings;
+pub mod stats;
 mod workers;
 
 use std::sync::Arc;
