@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use mooncake_ha_raft::Role;
 
+use super::answer::Refused;
 use super::{Door, answer};
 
 /// What this node is, in the peer's words.
@@ -126,4 +127,19 @@ pub async fn leader(State(door): State<Arc<Door>>) -> Response {
     let present = leader.is_some();
     let (leader_address, view_version) = leader.unzip();
     answer::json(StatusCode::OK, &Leader { present, leader_address, view_version })
+}
+
+#[derive(Default, Serialize)]
+struct KvEvents {
+    enabled: bool,
+    published_batches: u64,
+    published_events: u64,
+    dropped_events: u64,
+    skipped_unparsed_keys: u64,
+}
+
+/// `GET /kv_events/status`: there is no publisher of events.
+pub async fn kv_events(State(door): State<Arc<Door>>) -> Result<Response, Refused> {
+    door.node()?;
+    Ok(answer::json(StatusCode::OK, &KvEvents::default()))
 }

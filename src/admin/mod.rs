@@ -101,6 +101,7 @@ fn router(door: Arc<Door>) -> Router {
         .route("/role", get(health::role))
         .route("/ha_status", get(health::ha_status))
         .route("/leader", get(health::leader))
+        .route("/kv_events/status", get(health::kv_events))
         .route("/query_key", get(keys::query_key))
         .route("/batch_query_keys", get(keys::batch_query_keys))
         .route("/get_all_keys", get(listing::get_all_keys))

@@ -10,6 +10,7 @@ pub mod read;
 mod remove;
 pub mod settings;
 pub mod stats;
+mod te_cleanup;
 mod workers;
 
 use std::sync::Arc;
