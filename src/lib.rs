@@ -7,11 +7,11 @@ pub mod serve;
 
 pub mod admin;
 pub mod rpc;
-pub mod wire;
-
-pub mod metrics;
 
 pub mod node;
+
+pub mod metrics;
+pub mod wire;
 
 pub mod config;
 pub mod leader;

@@ -16,7 +16,6 @@ use crate::model::ids::key_hash;
 use crate::model::{Descriptor, ErrorCode, Location, TenantIdx};
 use crate::node::MasterNode;
 use crate::node::read::{FindReplicas, Found, LeaderGuard};
-use crate::wire::Function;
 
 /// A piece of a client's memory.
 #[derive(Serialize)]
@@ -54,8 +53,7 @@ pub async fn query_key(
     let raw = query::raw(query.as_deref(), "key").unwrap_or_default();
     let found = find(door.node()?, raw).await?;
     let hit = found.as_ref().ok().map(|found| (found.replicas.as_slice(), found.size));
-    door.metrics.cache.record(hit);
-    door.metrics.rpc.record(Function::GetReplicaList, 1, u64::from(found.is_err()));
+    door.metrics.note_read(hit);
     Ok(match found {
         Ok(found) => {
             let body = Success { success: true, data: buffers(&found.replicas) };

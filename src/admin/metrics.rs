@@ -7,8 +7,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
+use super::collect::collect;
 use super::{Door, answer, health};
-use crate::metrics::collect::collect;
 use crate::metrics::text::Values;
 
 /// Collects where blocking is allowed. `None` if the process is stopping.

@@ -7,6 +7,7 @@
 
 mod answer;
 mod cluster;
+mod collect;
 mod health;
 mod keys;
 mod listener;

@@ -11,7 +11,6 @@ use serde::Serialize;
 use super::answer::Refused;
 use super::{Door, answer, query};
 use crate::config::Secret;
-use crate::wire::Function;
 
 #[derive(Serialize)]
 struct Removed {
@@ -30,7 +29,7 @@ pub async fn remove_all(
     let force = query::text(query.as_deref(), "force");
     let force = matches!(force.as_deref(), Some("true" | "1"));
     let removed_count = door.node()?.remove_all(force).await?;
-    door.metrics.rpc.record(Function::RemoveAll, 1, 0);
+    door.metrics.note_remove_all();
     tracing::info!(removed_count, force, "all objects were removed by an operator");
     Ok(answer::json(StatusCode::OK, &Removed { success: true, removed_count }))
 }

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::histogram::HistogramView;
 use super::names::{self, Kind, Spec};
-use crate::node::stats::HistogramView;
 
 /// The value of one metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +36,11 @@ impl Values {
     /// Sets a number.
     pub fn number(&mut self, name: impl Into<String>, value: u64) {
         self.set(name, Value::Number(value));
+    }
+
+    /// Sets a number to what a counter has reached.
+    pub fn count(&mut self, name: impl Into<String>, counter: &AtomicU64) {
+        self.number(name, counter.load(Ordering::Relaxed));
     }
 
     /// Adds to a number.
@@ -125,7 +131,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::stats::Histogram;
+    use crate::metrics::histogram::Histogram;
 
     #[test]
     fn every_counter_and_gauge_is_shown_from_the_start() {

@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::stats::Histogram;
+use crate::metrics::histogram::Histogram;
 use crate::state::image::FrozenState;
 use crate::state::leadership::Leadership;
 use crate::state::view::View;

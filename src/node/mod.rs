@@ -9,7 +9,6 @@ pub mod propose;
 pub mod read;
 mod remove;
 pub mod settings;
-pub mod stats;
 mod te_cleanup;
 mod workers;
 

@@ -15,8 +15,8 @@ use mooncake_ha_raft::Node;
 
 use super::error::NodeError;
 use super::machine::StoreMachine;
-use super::stats::Histogram;
 use crate::leader::clock::LeaderClock;
+use crate::metrics::histogram::Histogram;
 use crate::state::command::{COMMANDS_PER_ENTRY_MAX, Command, Stamp};
 use crate::state::{Reply, encode};
 

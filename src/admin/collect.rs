@@ -4,13 +4,12 @@
 //! clients, never of objects. Call it where blocking is allowed: it reads the sizes of some files.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mooncake_ha_raft::{Role, Status};
 
-use super::text::{Value, Values};
-use super::{Metrics, functions, process};
+use crate::metrics::Metrics;
+use crate::metrics::text::{Value, Values};
 use crate::model::Deadline;
 use crate::node::MasterNode;
 use crate::state::State;
@@ -26,12 +25,8 @@ const PROMOTED: u64 = 7;
 
 /// Collects everything. Without a node (it is being opened) only the process's own values.
 pub fn collect(metrics: &Metrics, node: Option<&MasterNode>, uptime: Duration) -> Values {
-    let mut values = Values::default();
-    functions::collect(&metrics.rpc, &mut values);
-    collect_cache(metrics, &mut values);
-    process::collect(&mut values);
+    let mut values = metrics.collect();
     values.number("process_uptime_seconds", uptime.as_secs());
-    values.number("master_rpc_connections", metrics.connections.load(Ordering::Relaxed) as u64);
     let version = [(env!("CARGO_PKG_VERSION").to_owned(), 1)].into_iter().collect();
     values.set("mooncake_ha_build_info", Value::By("version", version));
     if let Some(node) = node {
@@ -43,25 +38,6 @@ pub fn collect(metrics: &Metrics, node: Option<&MasterNode>, uptime: Duration) -
         collect_peer_ha(&status, &mut values);
     }
     values
-}
-
-fn collect_cache(metrics: &Metrics, values: &mut Values) {
-    let cache = &metrics.cache;
-    for (name, counter) in [
-        ("mem_cache_hit_nums_", &cache.memory_hits),
-        ("mem_cache_hit_bytes_total", &cache.memory_hit_bytes),
-        ("file_cache_hit_nums_", &cache.file_hits),
-        ("file_cache_hit_bytes_total", &cache.file_hit_bytes),
-        ("valid_get_nums_", &cache.valid_gets),
-        ("total_get_nums_", &cache.total_gets),
-    ] {
-        count(values, name, counter);
-    }
-    values.set("master_value_size_bytes", Value::Histogram(metrics.value_sizes.view()));
-}
-
-fn count(values: &mut Values, name: &str, counter: &AtomicU64) {
-    values.number(name, counter.load(Ordering::Relaxed));
 }
 
 fn collect_state(node: &MasterNode, values: &mut Values) {
@@ -132,7 +108,7 @@ fn collect_work(node: &MasterNode, values: &mut Values) {
         ("master_soft_pins_stale_total", &sweeps.pins_stale),
         ("master_sweeps_total", &sweeps.sweeps),
     ] {
-        count(values, name, counter);
+        values.count(name, counter);
     }
     for (name, histogram) in [
         ("master_commands_per_entry", &propose.batches),

@@ -1,6 +1,4 @@
-//! Counts of how the node works: sizes and times by bucket, without a lock.
-//!
-//! Nothing here knows how it is shown; the metrics room reads it. A histogram costs two additions a value.
+//! Sizes and times by bucket, counted without a lock: two additions a value.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
