@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
+use crate::admin::{self, Door};
 use crate::clock::SystemClock;
 use crate::config::{Config, Durability};
 use crate::metrics::Metrics;
@@ -20,20 +22,35 @@ use crate::rpc::{self, Service, StorageAnswer};
 /// Errors: whatever keeps the node from serving, as a chain that ends with the cause.
 pub async fn run(config: Config) -> anyhow::Result<()> {
     // Ports first: a node that cannot serve must not touch its data.
-    let rpc_listener = bind(&config.rpc.listen(), "rpc_port").await?;
+    let ports = Ports::bind(&config).await?;
     let clock = Arc::new(SystemClock::default());
-    let rpc_address = rpc_listener.local_addr()?;
-    let settings = NodeSettings::new(&config, &advertised(&config, rpc_address), "");
+    let metrics = Arc::new(Metrics::default());
+    let (stop, stopping) = watch::channel(false);
+    let (rpc_address, admin_address) = (ports.rpc.local_addr()?, ports.admin.local_addr()?);
+
+    // The doors that can say "not ready" open while the log is replayed.
+    let door = Arc::new(Door::new(&config, Arc::clone(&metrics), clock.clone()));
+    let mut http = JoinSet::new();
+    http.spawn(admin::serve(ports.admin, Arc::clone(&door), stopping.clone()));
+    if let Some(listener) = ports.metadata {
+        let door = Arc::clone(&door);
+        http.spawn(admin::te_metadata::serve(listener, door, stopping.clone()));
+    }
+
+    let (rpc_told, admin_told) =
+        (advertised(&config, rpc_address), advertised(&config, admin_address));
+    let settings = NodeSettings::new(&config, &rpc_told, &admin_told);
     let node = MasterNode::open(raft_config(&config)?, settings, clock)
         .await
         .context("the data directory cannot be used")?;
-    let metrics = Arc::new(Metrics::default());
-    let (stop, stopping) = watch::channel(false);
+    door.opened(node.clone());
+    let reporter = config.admin.is_metric_reporting.then(|| tokio::spawn(admin::report(door)));
 
     let service = Arc::new(rpc_service(&config, &node, &metrics));
-    let rpc_door = tokio::spawn(rpc::serve(rpc_listener, service, stopping.clone()));
+    let rpc_door = tokio::spawn(rpc::serve(ports.rpc, service, stopping.clone()));
     tracing::info!(
         rpc = %rpc_address,
+        admin = %admin_address,
         data_dir = %config.raft.data_dir.display(),
         "ready: serving clients"
     );
@@ -41,6 +58,10 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let reason = until_stopped(&node).await;
     let _ = stop.send(true);
     let _ = rpc_door.await;
+    if let Some(reporter) = reporter {
+        reporter.abort();
+    }
+    while http.join_next().await.is_some() {}
     node.shutdown().await;
     match reason {
         None => {
@@ -48,6 +69,25 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
             Ok(())
         }
         Some(fatal) => anyhow::bail!("{fatal}"),
+    }
+}
+
+/// Every port of the node, open and not served yet.
+struct Ports {
+    rpc: TcpListener,
+    admin: TcpListener,
+    metadata: Option<TcpListener>,
+}
+
+impl Ports {
+    async fn bind(config: &Config) -> anyhow::Result<Self> {
+        let rpc = bind(&config.rpc.listen(), "rpc_port").await?;
+        let admin = bind(&config.admin.listen(), "metrics_port").await?;
+        let metadata = match config.http_metadata.is_enabled {
+            true => Some(bind(&config.http_metadata.listen(), "http_metadata_server_port").await?),
+            false => None,
+        };
+        Ok(Ports { rpc, admin, metadata })
     }
 }
 
