@@ -5,6 +5,7 @@
 pub mod cli;
 pub mod serve;
 
+pub mod discovery;
 pub mod rpc;
 pub mod wire;
 

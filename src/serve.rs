@@ -7,9 +7,11 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::clock::SystemClock;
-use crate::config::{Config, Durability};
+use crate::config::{Config, DISCOVERY_PORT_DEFAULT, Durability, host_port};
+use crate::discovery::{self, Discovery};
 use crate::metrics::Metrics;
 use crate::node::MasterNode;
 use crate::node::settings::NodeSettings;
@@ -22,6 +24,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     // Ports first: a node that cannot serve must not touch its data.
     let rpc_listener = bind(&config.rpc.listen(), "rpc_port").await?;
     let clock = Arc::new(SystemClock::default());
+    let discovery_listener = bind_discovery(&config).await?;
     let rpc_address = rpc_listener.local_addr()?;
     let settings = NodeSettings::new(&config, &advertised(&config, rpc_address), "");
     let node = MasterNode::open(raft_config(&config), settings, clock)
@@ -32,6 +35,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
 
     let service = Arc::new(rpc_service(&config, &node, &metrics));
     let rpc_door = tokio::spawn(rpc::serve(rpc_listener, service, stopping.clone()));
+    let discovery_door = open_discovery(discovery_listener, &node, stopping.clone());
     tracing::info!(
         rpc = %rpc_address,
         data_dir = %config.raft.data_dir.display(),
@@ -41,6 +45,9 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let reason = until_stopped(&node).await;
     let _ = stop.send(true);
     let _ = rpc_door.await;
+    if let Some(door) = discovery_door {
+        let _ = door.await;
+    }
     node.shutdown().await;
     match reason {
         None => {
@@ -55,6 +62,42 @@ async fn bind(address: &str, flag: &str) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address)
         .await
         .with_context(|| format!("cannot listen on {address}; choose another --{flag}"))
+}
+
+/// A port that was given must be free. The default port may be another node's on the same machine: this node
+/// then serves without the door.
+async fn bind_discovery(config: &Config) -> anyhow::Result<Option<TcpListener>> {
+    let address = |port| host_port(&config.rpc.address, port);
+    if let Some(port) = config.discovery.port {
+        return bind(&address(port), "discovery_port").await.map(Some);
+    }
+    let address = address(DISCOVERY_PORT_DEFAULT);
+    match TcpListener::bind(&address).await {
+        Ok(listener) => Ok(Some(listener)),
+        Err(error) => {
+            tracing::warn!(
+                "clients cannot find the leader through this node: {address} cannot be listened on ({error}); \
+                 choose another --discovery_port if etcd:// addresses are to name this node"
+            );
+            Ok(None)
+        }
+    }
+}
+
+fn open_discovery(
+    listener: Option<TcpListener>,
+    node: &MasterNode,
+    stopping: watch::Receiver<bool>,
+) -> Option<JoinHandle<()>> {
+    let listener = listener?;
+    if let Ok(address) = listener.local_addr() {
+        tracing::info!(%address, "clients find the leader here");
+    }
+    let discovery = Discovery {
+        leadership: node.machine().watch_leadership(),
+        node_id: node.settings().node_id,
+    };
+    Some(tokio::spawn(discovery::serve(listener, discovery, stopping)))
 }
 
 /// The address that clients are sent to: this node's host as its peers know it, with the port that is open.

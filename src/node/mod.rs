@@ -23,6 +23,7 @@ use crate::leader::LeaderContext;
 use crate::leader::clock::LeaderClock;
 use crate::model::{ClientId, Millis};
 use crate::state::command::Command;
+pub use crate::state::leadership::Leadership;
 use crate::state::reply::Swept;
 use crate::state::{Reply, State};
 use error::NodeError;

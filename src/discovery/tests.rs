@@ -1,0 +1,1 @@
+//! The door over a real port, called as etcd's clients call it.

@@ -1,0 +1,1 @@
+//! What watches are told, without a transport.
