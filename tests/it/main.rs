@@ -8,5 +8,6 @@
     reason = "a test fails by panicking"
 )]
 
+mod discovery;
 mod stock_client;
 mod support;
