@@ -11,6 +11,7 @@
 
 mod admin;
 mod cli;
+mod discovery;
 mod house;
 mod stock_client;
 mod support;

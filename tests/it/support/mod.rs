@@ -13,7 +13,7 @@ mod master;
 mod ports;
 mod process;
 mod stock_client;
-mod venv;
+pub mod venv;
 
 pub use bench::{Bench, Feature};
 pub use config::WriteConfig;
