@@ -317,6 +317,14 @@ async fn follow(
             lease.end();
             return;
         }
+        // A failure that openraft has not met yet, in a purge for instance: no limping on.
+        if fatal.borrow().is_some() {
+            lease.end();
+            if let Err(e) = raft.shutdown().await {
+                tracing::warn!("raft did not stop in order: {e}");
+            }
+            return;
+        }
         // Time passing alone changes nothing in the metrics, but a jump of a clock does to us.
         if let Ok(Err(_)) = tokio::time::timeout(heartbeat / 3, metrics.changed()).await {
             lease.end();

@@ -13,6 +13,7 @@ mod cluster;
 mod crash;
 mod damage;
 mod hostile;
+mod nemesis;
 mod power;
 mod processes;
 mod proxy;

@@ -34,6 +34,8 @@ pub fn ballast(bytes: u64) -> bytes::Bytes {
     (BALLAST | bytes).to_le_bytes().to_vec().into()
 }
 
+/// A number that makes the machine panic.
+pub const PANIC: u64 = 13 << 50;
 const BALLAST: u64 = 1 << 63;
 
 impl Counter {
@@ -66,6 +68,7 @@ impl Machine for Counter {
             return Err(MachineError::new(format!("{} bytes", entry.len())));
         };
         let number = u64::from_le_bytes(*number);
+        assert_ne!(number, PANIC, "asked to panic");
         let mut state = self.state.lock();
         state.digest = state.digest.wrapping_mul(31).wrapping_add(number).wrapping_add(index);
         if number & BALLAST == 0 {
