@@ -1,7 +1,8 @@
-//! The file `metadata`: shards of objects, discarded replicas, the replica counter (snapshot format 4).
+//! The file `metadata`: shards of objects, discarded replicas, the replica counter (snapshot format
+//! 4).
 //!
-//! Works shard by shard in both directions, so that the objects never exist twice. A record that breaks the
-//! format costs that object; a file or shard that does costs the candidate.
+//! Works shard by shard in both directions, so that the objects never exist twice. A record that
+//! breaks the format costs that object; a file or shard that does costs the candidate.
 
 use std::borrow::Borrow;
 
@@ -13,9 +14,12 @@ use crate::finding::{DropReason, Findings};
 use crate::image::{DiscardedImage, ObjectImage, SHARD_COUNT};
 
 const FILE: SnapshotFile = SnapshotFile::Metadata;
-/// Greatest size of one shard before compression. A group's members share a shard, so this also bounds a
-/// group: some five million objects.
+/// Greatest size of one shard before compression. A group's members share a shard, so this also
+/// bounds a group: some five million objects.
 pub const RAW_SHARD_BYTES_MAX: u64 = 1 << 30;
+
+/// Bytes that an item is expected to take at least; only for making room in time.
+const ITEM_BYTES_LIKELY: usize = 64;
 
 /// The file's top level: shards still packed, the rest read.
 pub(crate) struct MetadataFile<'a> {
@@ -128,7 +132,9 @@ fn read_item_list(
 ) -> Read<Vec<ObjectImage>> {
     let count = reader.array()?;
     let mut tenants = TenantNames::default();
-    let mut objects = Vec::new();
+    // Bounded by what is left of the file, whatever the count says.
+    let expected = (count as usize).min(reader.remaining() / ITEM_BYTES_LIKELY);
+    let mut objects = Vec::with_capacity(expected);
     for position in 0..count {
         let start = *reader;
         match read_item(reader, &mut tenants) {
@@ -184,8 +190,8 @@ impl ShardEncoder {
 
     /// Packs the objects of one shard, which must come ascending by name (snapshot format 4.1).
     ///
-    /// Errors: [`SnapshotError::Unwritable`] if the shard number does not exist, the order is broken, a name
-    /// comes twice or the shard is too large.
+    /// Errors: [`SnapshotError::Unwritable`] if the shard number does not exist, the order is
+    /// broken, a name comes twice or the shard is too large.
     pub fn encode<O: Borrow<ObjectImage>>(
         &mut self,
         shard: u16,

@@ -1,7 +1,8 @@
 //! Objects and replicas, bytes to values and back (snapshot format 4.2, 4.3, 5).
 //!
-//! Reads the layouts v1 to v5 and writes the layout of the current release (v4, or v5 if the object has a
-//! checksum). Judges a record by itself only; whether its segment and allocation exist is `settle`'s work.
+//! Reads the layouts v1 to v5 and writes the layout of the current release (v4, or v5 if the object
+//! has a checksum). Judges a record by itself only; whether its segment and allocation exist is
+//! `settle`'s work.
 
 use std::sync::Arc;
 
@@ -12,14 +13,16 @@ use crate::image::{
 };
 use crate::placement::DEFAULT_TENANT;
 
-/// The greatest instant that the peer can represent, in milliseconds since the Unix epoch: it counts
-/// nanoseconds in a signed 64-bit number.
+/// The greatest instant that the peer can represent, in milliseconds since the Unix epoch: it
+/// counts nanoseconds in a signed 64-bit number.
 pub const INSTANT_MS_MAX: u64 = 9_223_372_036_854;
 
 /// Fields before the replicas in every layout.
 const HEAD_FIELDS: u32 = 7;
 /// Optional fields of the longest layout.
 const OPTIONAL_FIELDS_MAX: u32 = 4;
+/// Replicas for which room is made before they are read; nearly every object has fewer.
+const REPLICAS_RESERVED_MAX: u32 = 3;
 /// Ids whose text a writer keeps at hand.
 const UUID_TEXTS_MAX: usize = 16;
 
@@ -96,6 +99,7 @@ pub(crate) fn read_object(reader: &mut Reader<'_>, name: ObjectName) -> Read<Obj
         object.data_type = u8::try_from(number).map_err(|_| Fault::OutOfRange("the data type"))?;
         optional -= 1;
     }
+    object.replicas.reserve_exact(replica_count.min(REPLICAS_RESERVED_MAX) as usize);
     for _ in 0..replica_count {
         object.replicas.push(read_replica(reader)?);
     }

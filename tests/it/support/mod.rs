@@ -18,6 +18,7 @@ pub mod venv;
 pub use bench::{Bench, Feature};
 pub use config::WriteConfig;
 pub use eventually::{eventually, eventually_within, holds_for, wall_ms};
+pub use http::Http;
 pub use load::{LoadOptions, LoadReport};
 pub use master::{Kind, Master};
 pub use ports::free_port;
