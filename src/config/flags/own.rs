@@ -112,8 +112,7 @@ pub(super) const FLAGS: &[FlagSpec] = &[
         "token that admin writes must carry; better set in the environment or the file",
     )
     .own()
-    .secret()
-    .status(Status::Later),
+    .secret(),
     FlagSpec::new(
         Group::Pins,
         "soft_pin_sweep_interval",
