@@ -65,6 +65,9 @@ pub struct Discovery {
 /// Serves the listener until `stop` turns true. Open watches then end with UNAVAILABLE, which sends their
 /// clients to another node; what is still open after a second is cut.
 pub async fn serve(listener: TcpListener, discovery: Discovery, stop: Receiver<bool>) {
+    if let Ok(address) = listener.local_addr() {
+        tracing::info!(%address, "clients find the leader here");
+    }
     let service = service::Door::new(discovery, stop.clone());
     let incoming = incoming::accept(listener, stop.clone());
     let server = Server::builder()

@@ -12,6 +12,9 @@
 mod admin;
 mod cli;
 mod discovery;
+mod hostile;
 mod house;
+mod scenarios;
+mod soft_pin;
 mod stock_client;
 mod support;

@@ -101,8 +101,7 @@ pub(super) const FLAGS: &[FlagSpec] = &[
             c.discovery.port = port.and_then(|port| u16::try_from(port).ok());
             Ok(None)
         }),
-        "port by which clients find the leader (etcd://host:port); 50062 if not given and not taken, 0 lets \
-         the system choose",
+        "port by which clients find the leader; if not given, 50062 or, if taken, none",
     )
     .own(),
     FlagSpec::new(
