@@ -9,7 +9,9 @@
     reason = "a test fails by panicking"
 )]
 
+mod admin;
 mod cli;
+mod discovery;
 mod hostile;
 mod house;
 mod scenarios;

@@ -15,13 +15,15 @@ mod node_process;
 mod ports;
 mod process;
 mod stock_client;
-mod venv;
+pub mod venv;
 
 pub use bench::{Bench, Feature};
 pub use config::WriteConfig;
 pub use eventually::{eventually, eventually_within, holds_for, wall_ms};
+pub use http::Http;
 pub use load::{LoadOptions, LoadReport};
 pub use master::{Kind, Master};
 pub use node_process::{NodeProcess, last_words};
+pub use ports::free_port;
 pub use process::Process;
 pub use stock_client::{Got, Placed, StockClient, Value};

@@ -1,46 +1,76 @@
 //! One node from start to stop: opens the rooms in order, says that it serves, closes them in reverse.
+//!
+//! Ports are bound before the data directory is touched: a node that cannot serve must not hold its data. The
+//! doors that can say "not ready" open while the log is replayed. On a stop leadership is handed over first,
+//! while clients are still passed on to the new leader.
+
+mod cluster;
+mod ports;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
+use crate::admin::{self, Door};
 use crate::clock::SystemClock;
-use crate::config::{Config, Durability};
+use crate::config::Config;
+use crate::discovery::{self, Discovery};
 use crate::metrics::Metrics;
 use crate::node::MasterNode;
 use crate::node::settings::NodeSettings;
 use crate::rpc::{self, Service, StorageAnswer};
+use ports::Ports;
 
 /// Runs a node until it is told to stop.
 ///
 /// Errors: whatever keeps the node from serving, as a chain that ends with the cause.
 pub async fn run(config: Config) -> anyhow::Result<()> {
-    // Ports first: a node that cannot serve must not touch its data.
-    let rpc_listener = bind(&config.rpc.listen(), "rpc_port").await?;
+    let ports = Ports::bind(&config).await?;
     let clock = Arc::new(SystemClock::default());
-    let rpc_address = rpc_listener.local_addr()?;
-    let settings = NodeSettings::new(&config, &advertised(&config, rpc_address), "");
-    let node = MasterNode::open(raft_config(&config), settings, clock)
+    let metrics = Arc::new(Metrics::default());
+    let (rpc_address, admin_address) = (ports.rpc.local_addr()?, ports.admin.local_addr()?);
+    let (stop, stopping) = watch::channel(false);
+    let mut doors = JoinSet::new();
+
+    let admin = Arc::new(Door::new(&config, Arc::clone(&metrics), clock.clone()));
+    doors.spawn(admin::serve(ports.admin, Arc::clone(&admin), stopping.clone()));
+    if let Some(listener) = ports.metadata {
+        doors.spawn(admin::te_metadata::serve(listener, Arc::clone(&admin), stopping.clone()));
+    }
+
+    let (rpc_told, admin_told) =
+        (advertised(&config, rpc_address), advertised(&config, admin_address));
+    let settings = NodeSettings::new(&config, &rpc_told, &admin_told);
+    let raft = cluster::raft_config(&config)?;
+    let node = MasterNode::open(raft, settings, clock)
         .await
         .context("the data directory cannot be used")?;
-    let metrics = Arc::new(Metrics::default());
-    let (stop, stopping) = watch::channel(false);
+    admin.opened(node.clone());
+    let reporter = config.admin.is_metric_reporting.then(|| tokio::spawn(admin::report(admin)));
 
     let service = Arc::new(rpc_service(&config, &node, &metrics));
-    let rpc_door = tokio::spawn(rpc::serve(rpc_listener, service, stopping.clone()));
+    doors.spawn(rpc::serve(ports.rpc, service, stopping.clone()));
+    if let Some(listener) = ports.discovery {
+        doors.spawn(discovery::serve(listener, discovery_of(&node), stopping));
+    }
     tracing::info!(
         rpc = %rpc_address,
+        admin = %admin_address,
         data_dir = %config.raft.data_dir.display(),
         "ready: serving clients"
     );
 
     let reason = until_stopped(&node).await;
+    if let Some(reporter) = reporter {
+        reporter.abort();
+    }
+    node.hand_over().await;
     let _ = stop.send(true);
-    let _ = rpc_door.await;
+    while doors.join_next().await.is_some() {}
     node.shutdown().await;
     match reason {
         None => {
@@ -49,12 +79,6 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         }
         Some(fatal) => anyhow::bail!("{fatal}"),
     }
-}
-
-async fn bind(address: &str, flag: &str) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address)
-        .await
-        .with_context(|| format!("cannot listen on {address}; choose another --{flag}"))
 }
 
 /// The address that clients are sent to: this node's host as its peers know it, with the port that is open.
@@ -79,15 +103,8 @@ fn rpc_service(config: &Config, node: &MasterNode, metrics: &Arc<Metrics>) -> Se
     Service::new(node.clone(), Arc::clone(metrics), storage, idle, config.rpc.tcp_no_delay)
 }
 
-fn raft_config(config: &Config) -> mooncake_ha_raft::Config {
-    let raft = &config.raft;
-    let cluster = &config.storage.cluster_id;
-    let mut settings = mooncake_ha_raft::Config::new(raft.node_id, cluster, &raft.data_dir);
-    settings.durability = match raft.durability {
-        Durability::Sync => mooncake_ha_raft::Durability::Sync,
-        Durability::Async => mooncake_ha_raft::Durability::Async,
-    };
-    settings
+fn discovery_of(node: &MasterNode) -> Discovery {
+    Discovery { leadership: node.machine().watch_leadership(), node_id: node.settings().node_id }
 }
 
 /// Waits for a signal or for a failure that the node must not survive; answers the latter.
