@@ -1,7 +1,7 @@
 //! From a function to its handler: one table, no logic.
 
 use super::Service;
-use super::handlers::{read, remove, segment, session, write};
+use super::handlers::{read, remove, segment, session, upsert, write};
 use super::tally::Tally;
 use crate::model::ErrorCode;
 use crate::node::error::NodeError;
@@ -62,6 +62,12 @@ pub async fn dispatch(
         BatchPutStart => write::batch_put_start,
         BatchPutEnd => write::batch_put_end,
         BatchPutRevoke => write::batch_put_revoke,
+        UpsertStart => upsert::upsert_start,
+        UpsertEnd => upsert::upsert_end,
+        UpsertRevoke => upsert::upsert_revoke,
+        BatchUpsertStart => upsert::batch_upsert_start,
+        BatchUpsertEnd => upsert::batch_upsert_end,
+        BatchUpsertRevoke => upsert::batch_upsert_revoke,
         Remove => remove::remove,
         BatchRemove => remove::batch_remove,
         RemoveAll => remove::remove_all,

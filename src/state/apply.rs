@@ -60,6 +60,7 @@ impl State {
                 Reply::Metadata(self.metadata.put(&key.0, &value.0))
             }
             Command::MetadataDelete { key } => Reply::Metadata(self.metadata.delete(&key.0)),
+            Command::UpsertStart(start) => Reply::Starts(self.upsert_start(start, rng)),
             Command::Lead(told) => {
                 Leadership::follow(&mut self.leadership, told);
                 Reply::Done

@@ -233,4 +233,6 @@ pub enum Command {
     },
     /// The leader of a term announces that it serves.
     Lead(Leadership),
+    /// Starts Upserts; a `PutEnd` or `PutRevoke` ends them.
+    UpsertStart(Start),
 }

@@ -15,6 +15,7 @@ pub mod command;
 pub mod deadlines;
 pub mod discards;
 pub mod encode;
+pub mod groups;
 pub mod image;
 pub mod interner;
 pub mod leadership;
@@ -27,6 +28,7 @@ mod segments;
 mod settle;
 mod sweep;
 pub mod table;
+mod upsert;
 pub mod view;
 
 use std::collections::BTreeMap;
@@ -36,6 +38,7 @@ use crate::model::{ClientId, Deadline, Millis, ObjectRef, ReplicaId, Tenant, Ten
 use clients::ClientTable;
 use deadlines::DeadlineIndex;
 use discards::Discards;
+use groups::GroupName;
 use interner::Interner;
 use leadership::Leadership;
 use metadata::Metadata;
@@ -102,6 +105,8 @@ pub struct State {
     writers: Interner<ClientId>,
     /// Derived: small numbers in objects. Number 0 is the default tenant for ever.
     tenants: Interner<Tenant>,
+    /// Derived: small numbers in objects. Number 0 is "no group" for ever.
+    groups: Interner<GroupName>,
 }
 
 impl Default for State {
@@ -121,6 +126,7 @@ impl Default for State {
             totals: Totals::default(),
             writers: Interner::default(),
             tenants: Interner::with_first(Tenant::default()),
+            groups: Interner::with_first(GroupName::none()),
         }
     }
 }
