@@ -1,0 +1,3 @@
+//! The program as an operator meets it: what goes to which stream, and how it ends.
+
+mod usage;
