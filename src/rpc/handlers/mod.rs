@@ -4,6 +4,7 @@
 //! serve the call, and ends the connection.
 
 pub mod read;
+pub mod regex;
 pub mod remove;
 pub mod segment;
 pub mod session;
