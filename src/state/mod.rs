@@ -10,6 +10,7 @@
 
 mod allocate;
 mod apply;
+mod check;
 pub mod clients;
 pub mod command;
 pub mod deadlines;
@@ -210,3 +211,6 @@ impl State {
         self.writers.name(writer.0).copied()
     }
 }
+
+#[cfg(test)]
+mod tests;
