@@ -7,7 +7,7 @@
 //!
 //! Lock order: a group's lock is a leaf, and no shard lock is taken while it is held.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -183,6 +183,35 @@ impl State {
     /// The name of the group of an object; empty if it has none.
     pub fn group_name(&self, object: &Object) -> &[u8] {
         self.groups.name(object.group.0).map(|group| &*group.name).unwrap_or_default()
+    }
+
+    /// Compares the listed groups and their use counts with those found on the objects.
+    pub(super) fn check_groups(
+        &self,
+        found: &BTreeMap<GroupIdx, BTreeSet<ObjectRef>>,
+    ) -> Vec<String> {
+        let mut findings = Vec::new();
+        let named = self.view.groups.slots.read().iter().flatten().count();
+        if named != found.len() {
+            findings.push(format!("{named} groups are listed, objects are in {}", found.len()));
+        }
+        for (group, members) in found {
+            let name = self.groups.name(group.0).map(|name| &name.name);
+            let listed = self.view.groups.get(*group);
+            let is_exact = listed.as_ref().is_some_and(|listed| {
+                Some(&listed.name) == name && *listed.members.read() == *members
+            });
+            if !is_exact {
+                findings.push(format!("{group:?} ({name:?}) does not list its members"));
+            }
+        }
+        let uses: u64 = self.groups.uses().map(|(_, uses)| uses).sum();
+        let counted: usize = found.values().map(BTreeSet::len).sum();
+        // The number of "no group" is held once, for ever.
+        if uses != counted as u64 + 1 {
+            findings.push(format!("group numbers have {uses} uses, counted {counted} and one"));
+        }
+        findings
     }
 
     /// Lists a filed object with its group.

@@ -415,7 +415,7 @@ impl<'a> Translator<'a> {
             let end = self.rest.windows(2).position(|two| two == b":]").ok_or(BadPattern)?;
             let (name, rest) = self.rest.split_at_checked(end).ok_or(BadPattern)?;
             self.rest = rest.get(2..).unwrap_or_default();
-            return named_class(name).map(Item::Set).ok_or(BadPattern);
+            return named_class(name).map(|set| Item::Set(Box::new(set))).ok_or(BadPattern);
         }
         for (opening, closing) in [(b".", b".]"), (b"=", b"=]")] {
             if byte == b'[' && self.take(opening) {
@@ -428,7 +428,7 @@ impl<'a> Translator<'a> {
         }
         let letter = self.next()?;
         if let Some(set) = class_escape(letter) {
-            return Ok(Item::Set(set));
+            return Ok(Item::Set(Box::new(set)));
         }
         match letter {
             b'b' => Ok(Item::Byte(0x08)),
@@ -445,7 +445,7 @@ impl<'a> Translator<'a> {
 /// Part of a class.
 enum Item {
     Byte(u8),
-    Set(ByteSet),
+    Set(Box<ByteSet>),
 }
 
 #[cfg(test)]

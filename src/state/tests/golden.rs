@@ -11,10 +11,11 @@ use super::world::{RULES, client, key, segment, segment_id};
 use crate::alloc::Strategy;
 use crate::model::{Millis, PinRequest, ReplicaSelect, Segment, Tenant, Ttl};
 use crate::state::command::{
-    Command, End, EndItem, Entry, ExpiredClient, Remove, Revoke, Stamp, Start, StartItem, Sweep,
-    WriteConfig, WriteRules,
+    ClearReplicas, Command, End, EndItem, Entry, ExpiredClient, Remove, Revoke, Stamp, Start,
+    StartItem, Sweep, WriteConfig, WriteRules,
 };
 use crate::state::encode::{decode, encode};
+use crate::state::leadership::Leadership;
 
 const FIXTURE: &str = "tests/fixtures/entries/entries.txt";
 
@@ -44,6 +45,10 @@ commands! {
     Sweep,
     MetadataPut,
     MetadataDelete,
+    Lead,
+    UpsertStart,
+    ClearReplicas,
+    GracefulUnmount,
 }
 
 fn writes() -> Vec<Command> {
@@ -99,6 +104,36 @@ fn writes() -> Vec<Command> {
     writes
 }
 
+/// Commands that came after the first ones.
+fn later() -> Vec<Command> {
+    let upsert = Start {
+        client: client(1),
+        tenant: None,
+        items: vec![StartItem { key: key("a"), size: 4096, group: Some(key("")) }],
+        config: super::world::config(1, PinRequest::Preserve),
+        rules: RULES,
+    };
+    let clear = |segment: Option<&str>| {
+        let keys = vec![key("a"), key("b")];
+        let segment = segment.map(Arc::from);
+        Command::ClearReplicas(ClearReplicas { tenant: None, client: client(1), segment, keys })
+    };
+    let leadership = Leadership {
+        term: 3,
+        node_id: 2,
+        rpc_address: Arc::from("h:1"),
+        admin_address: Arc::from("h:2"),
+    };
+    let (segment, client) = (segment_id(1), client(1));
+    vec![
+        Command::Lead(leadership),
+        Command::UpsertStart(upsert),
+        clear(None),
+        clear(Some("s1")),
+        Command::GracefulUnmount { segment, client, grace_ms: 1_000 },
+    ]
+}
+
 fn samples() -> Vec<Command> {
     let (segment, id) = (segment(1, 1 << 20), segment_id(1));
     let hosted = Segment { host_id: Arc::from("east"), ..segment.clone() };
@@ -115,6 +150,7 @@ fn samples() -> Vec<Command> {
         Command::MetadataPut { key: key("k"), value: key("v") },
         Command::MetadataDelete { key: key("k") },
     ]);
+    samples.extend(later());
     samples
 }
 
