@@ -8,7 +8,9 @@ use std::sync::Arc;
 use mooncake_ha_raft::{Machine, MachineError};
 use parking_lot::RwLock;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
+use crate::metrics::histogram::Histogram;
 use crate::state::image::FrozenState;
 use crate::state::leadership::Leadership;
 use crate::state::view::View;
@@ -22,13 +24,19 @@ pub struct StoreMachine {
     view: Arc<View>,
     /// Follows the state's newest announcement of a leader.
     leadership: watch::Sender<Option<Leadership>>,
+    apply_times: Histogram,
 }
 
 impl Default for StoreMachine {
     fn default() -> Self {
         let state = State::default();
         let view = Arc::clone(state.view());
-        StoreMachine { view, state: RwLock::new(state), leadership: watch::Sender::new(None) }
+        StoreMachine {
+            view,
+            state: RwLock::new(state),
+            leadership: watch::Sender::new(None),
+            apply_times: Histogram::of_latency(),
+        }
     }
 }
 
@@ -41,6 +49,11 @@ impl StoreMachine {
     /// Looks at the state between two entries. Keep it short: apply waits meanwhile.
     pub fn look<R>(&self, look: impl FnOnce(&State) -> R) -> R {
         look(&self.state.read())
+    }
+
+    /// How long applying an entry took, waiting for readers included.
+    pub fn apply_times(&self) -> &Histogram {
+        &self.apply_times
     }
 
     /// Follows the newest announcement of a leader.
@@ -69,11 +82,13 @@ impl Machine for StoreMachine {
     type Frozen = FrozenState;
 
     fn apply(&self, index: u64, entry: &[u8]) -> Result<Vec<Reply>, MachineError> {
+        let started = Instant::now();
         let mut state = self.state.write();
         let replies = state
             .apply(entry)
             .map_err(|error| MachineError::new(format!("entry {index}: {error}")))?;
         self.show_leadership(&state);
+        self.apply_times.observe_time(started.elapsed());
         Ok(replies)
     }
 

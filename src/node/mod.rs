@@ -10,6 +10,7 @@ pub mod read;
 mod regex;
 mod remove;
 pub mod settings;
+mod te_cleanup;
 mod workers;
 
 use std::sync::Arc;
