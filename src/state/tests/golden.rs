@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::world::{RULES, client, key, segment, segment_id};
+use super::world::{RULES, client, key, leadership, segment, segment_id};
 use crate::alloc::Strategy;
 use crate::model::{Millis, PinRequest, ReplicaSelect, Segment, Tenant, Ttl};
 use crate::state::command::{
@@ -15,7 +15,6 @@ use crate::state::command::{
     StartItem, Sweep, WriteConfig, WriteRules,
 };
 use crate::state::encode::{decode, encode};
-use crate::state::leadership::Leadership;
 
 const FIXTURE: &str = "tests/fixtures/entries/entries.txt";
 
@@ -118,15 +117,8 @@ fn later() -> Vec<Command> {
         let segment = segment.map(Arc::from);
         Command::ClearReplicas(ClearReplicas { tenant: None, client: client(1), segment, keys })
     };
-    let leadership = Leadership {
-        term: 3,
-        node_id: 2,
-        rpc_address: Arc::from("h:1"),
-        admin_address: Arc::from("h:2"),
-    };
     let (segment, client) = (segment_id(1), client(1));
     vec![
-        Command::Lead(leadership),
         Command::UpsertStart(upsert),
         clear(None),
         clear(Some("s1")),
@@ -149,6 +141,7 @@ fn samples() -> Vec<Command> {
         Command::Sweep(sweep),
         Command::MetadataPut { key: key("k"), value: key("v") },
         Command::MetadataDelete { key: key("k") },
+        Command::Lead(leadership(3)),
     ]);
     samples.extend(later());
     samples

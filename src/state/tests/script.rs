@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::world::{RULES, client, key, segment, segment_id};
+use super::world::{RULES, client, key, leadership, segment, segment_id};
 use crate::alloc::Strategy as Placement;
 use crate::model::{Millis, PinRequest, ReplicaSelect, Segment, Tenant, Ttl};
 use crate::state::State;
@@ -42,6 +42,7 @@ pub enum Act {
     Sweep { back: u64, items_max: u32 },
     MetadataPut { name: u8, value: u8 },
     MetadataDelete { name: u8 },
+    Lead { term: u64 },
     Noop,
 }
 
@@ -139,6 +140,7 @@ fn act() -> impl Strategy<Value = Act> {
             .prop_map(|(back, items_max)| Act::Sweep { back, items_max }),
         1 => (0..4_u8, 0..3_u8).prop_map(|(name, value)| Act::MetadataPut { name, value }),
         1 => (0..4_u8).prop_map(|name| Act::MetadataDelete { name }),
+        1 => (1..9_u64).prop_map(|term| Act::Lead { term }),
         1 => Just(Act::Noop),
     ]
 }
@@ -248,6 +250,7 @@ fn command(act: &Act, state: &State, now: Millis) -> Command {
             Command::MetadataPut { key: metadata_key(name), value: Key(vec![value; 5]) }
         }
         Act::MetadataDelete { name } => Command::MetadataDelete { key: metadata_key(name) },
+        Act::Lead { term } => Command::Lead(leadership(term)),
         Act::Noop => Command::Noop,
     }
 }

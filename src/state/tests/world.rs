@@ -15,6 +15,7 @@ use crate::state::command::{
     Command, End, EndItem, Entry, ExpiredClient, Key, Remove, Revoke, Stamp, Start, StartItem,
     Sweep, WriteConfig, WriteRules,
 };
+use crate::state::leadership::Leadership;
 use crate::state::reply::Swept;
 use crate::state::table::table_hash;
 use crate::state::{Reply, State, encode};
@@ -49,6 +50,12 @@ pub fn segment(n: u64, size: u64) -> Segment {
         protocol: Arc::from("tcp"),
         host_id: Arc::from(""),
     }
+}
+
+/// The announcement of a leader.
+pub fn leadership(term: u64) -> Leadership {
+    let (rpc_address, admin_address) = (Arc::from("h:50051"), Arc::from("h:9003"));
+    Leadership { term, node_id: term % 3, rpc_address, admin_address }
 }
 
 pub fn key(name: &str) -> Key {
