@@ -1,5 +1,6 @@
 //! The calls of these scenarios, made terse.
 
+use mooncake_ha::model::ErrorCode;
 use mooncake_ha::wire::Answer;
 use mooncake_ha::wire::calls as c;
 use mooncake_ha::wire::requests as r;
@@ -8,6 +9,11 @@ use mooncake_ha::wire::types::{ObjectMeta, ReplicaType, ReplicateConfig, Segment
 use crate::support::node::{Caller, Replicas, plain, segment_id};
 
 const TENANT: &[u8] = b"default";
+
+/// The answer of a call that failed.
+pub fn refused<T>(code: ErrorCode) -> Answer<T> {
+    Err(code.into())
+}
 
 /// One copy in a group.
 pub fn in_group(group: &str) -> ReplicateConfig<&[u8]> {

@@ -13,10 +13,10 @@ async fn g1_a_single_key_takes_exactly_one_group_id() {
     let node = TestNode::start(TTL).await;
     let writer = node.owner(1, MIB).await;
     for groups in [&[][..], &["g", "h"]] {
-        let refused = writer.start("k", 1, &in_groups(groups)).await;
-        assert_eq!(refused.unwrap_err(), ErrorCode::InvalidParams);
-        let refused = writer.batch_start(&["k", "l", "m"], &[1, 1, 1], &in_groups(groups)).await;
-        assert!(refused.iter().all(|one| one == &Err(ErrorCode::InvalidParams)));
+        let one = writer.start("k", 1, &in_groups(groups)).await;
+        assert_eq!(one.unwrap_err(), ErrorCode::InvalidParams);
+        let all = writer.batch_start(&["k", "l", "m"], &[1, 1, 1], &in_groups(groups)).await;
+        assert!(all.iter().all(|one| *one == refused(ErrorCode::InvalidParams)));
     }
     writer.put("k", &in_group("")).await;
     assert!(node.look(|state| state.view().groups.is_empty()));
@@ -56,7 +56,7 @@ async fn g4_every_read_of_a_member_leases_all_for_the_whole_time() {
     writer.replicas("a").await.unwrap();
     assert_eq!(writer.remove("c", false).await, Ok(()));
     node.pass(199);
-    let leased = Err(ErrorCode::ObjectHasLease);
+    let leased = refused(ErrorCode::ObjectHasLease);
     assert_eq!(writer.remove("b", false).await, leased, "edge 7: never less than was told");
     node.pass(1);
     assert_eq!(writer.remove("b", false).await, Ok(()));
@@ -72,7 +72,7 @@ async fn g5_a_member_that_came_later_is_leased_by_the_next_read() {
     node.pass(150);
     assert_eq!(writer.batch_exists(&["a"]).await, [Ok(true)]);
     node.pass(100);
-    assert_eq!(writer.remove("b", false).await, Err(ErrorCode::ObjectHasLease));
+    assert_eq!(writer.remove("b", false).await, refused(ErrorCode::ObjectHasLease));
 }
 
 #[tokio::test]
@@ -105,8 +105,8 @@ async fn g10_of_many_starts_of_one_key_exactly_one_succeeds() {
     }
     let outcomes = starts.join_all().await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
-    let refused = Err(ErrorCode::ObjectAlreadyExists);
-    assert_eq!(outcomes.iter().filter(|outcome| **outcome == refused).count(), 15);
+    let late = refused(ErrorCode::ObjectAlreadyExists);
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == late).count(), 15);
     assert_eq!(node.keys(), 1);
     drop(owner);
 }
@@ -161,5 +161,5 @@ async fn groups_survive_a_restart() {
     node.pass(1_000);
     let writer = node.caller(1).await;
     writer.replicas("a").await.unwrap();
-    assert_eq!(writer.remove("b", false).await, Err(ErrorCode::ObjectHasLease));
+    assert_eq!(writer.remove("b", false).await, refused(ErrorCode::ObjectHasLease));
 }

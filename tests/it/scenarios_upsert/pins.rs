@@ -111,7 +111,7 @@ async fn disable_works_at_the_end_and_a_ttl_of_zero_is_the_same() {
 async fn c31_a_read_of_a_group_extends_no_pin() {
     let node = TestNode::start(&[]).await;
     let writer = node.owner(1, MIB).await;
-    let pin = ReplicateConfig { group_ids: Some(vec![b"g"]), ..pinned(Some(3_000)) };
+    let pin = ReplicateConfig { group_ids: Some(vec![&b"g"[..]]), ..pinned(Some(3_000)) };
     writer.put("a", &pin).await;
     writer.put("b", &in_group("g")).await;
     let deadline = node.deadline("a");

@@ -10,7 +10,7 @@ use crate::support::node::{Caller, TestNode, copies, place, plain, segment, unti
 const MIB: u64 = 1 << 20;
 
 async fn is_gone(caller: &Caller, n: u64) -> bool {
-    status_by_id(caller, n).await == Err(ErrorCode::SegmentNotFound)
+    status_by_id(caller, n).await == refused(ErrorCode::SegmentNotFound)
 }
 
 #[tokio::test]
@@ -40,9 +40,9 @@ async fn e11_e12_only_the_owner_may_and_it_may_ask_twice() {
     let node = TestNode::start(&[]).await;
     let owner = node.owner(1, MIB).await;
     let stranger = node.caller(9).await;
-    assert_eq!(leave(&stranger, 1, 0).await, Err(ErrorCode::SegmentNotFound));
+    assert_eq!(leave(&stranger, 1, 0).await, refused(ErrorCode::SegmentNotFound));
     let other = node.owner(2, MIB).await;
-    assert_eq!(leave(&other, 1, 0).await, Err(ErrorCode::InvalidParams));
+    assert_eq!(leave(&other, 1, 0).await, refused(ErrorCode::InvalidParams));
     assert_eq!(leave(&owner, 1, 60_000).await, Ok(()));
     assert_eq!(leave(&owner, 1, 60_000).await, Ok(()));
     assert_eq!(status_by_id(&owner, 1).await, Ok(SegmentStatus::GRACEFULLY_UNMOUNTING));

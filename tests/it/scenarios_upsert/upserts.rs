@@ -136,15 +136,15 @@ async fn b17_a_batch_mixes_new_and_existing_keys() {
     assert_eq!(started[2].as_ref().unwrap_err(), &ErrorCode::InvalidParams);
     assert_eq!(
         batch_upsert_end(&writer, &["new", "old", "none"]).await,
-        [Ok(()), Ok(()), Err(ErrorCode::ObjectNotFound)]
+        [Ok(()), Ok(()), refused(ErrorCode::ObjectNotFound)]
     );
     assert_eq!(place(&writer.replicas("old").await.unwrap().replicas[0]).2, 2048);
     let wrong = batch_upsert(&writer, &["a", "b"], &[1], &plain()).await;
-    assert_eq!(wrong, [Err(ErrorCode::InvalidParams), Err(ErrorCode::InvalidParams)]);
+    assert_eq!(wrong, [refused(ErrorCode::InvalidParams), refused(ErrorCode::InvalidParams)]);
     batch_upsert(&writer, &["old"], &[2048], &plain()).await;
     assert_eq!(
         batch_upsert_revoke(&writer, &["old", "new"]).await,
-        [Ok(()), Err(ErrorCode::InvalidWrite)]
+        [Ok(()), refused(ErrorCode::InvalidWrite)]
     );
     assert!(batch_upsert(&writer, &[], &[], &plain()).await.is_empty());
 }
