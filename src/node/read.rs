@@ -168,7 +168,9 @@ impl LeaderGuard<'_> {
         Ok(group.is_some())
     }
 
-    /// The readable replicas of a key under a read lease of it and its group. Inner errors: `ObjectNotFound`, `ReplicaIsNotReady`.
+    /// The readable replicas of a key under a read lease of it and its group.
+    ///
+    /// Inner errors: `ObjectNotFound`, `ReplicaIsNotReady`.
     pub fn replicas(&self, key: &[u8]) -> MaybeFenced<Result<Found, ErrorCode>> {
         let found = self.look(key, |object| {
             let Some(object) = object else { return Ok(Err(ErrorCode::ObjectNotFound)) };

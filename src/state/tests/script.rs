@@ -187,28 +187,8 @@ fn command(act: &Act, state: &State, now: Millis) -> Command {
             let tenant = tenant(is_named);
             Command::PutStart(Start { client: client(by), tenant, items, config, rules })
         }
-        Act::Upsert { by, tenant: is_named, names, size, config } => {
-            let item = |key| StartItem { key, size, group: None };
-            let items = keys(&names).into_iter().map(item).collect();
-            let tenant = tenant(is_named);
-            let start = Start { client: client(by), tenant, items, config, rules: RULES };
-            Command::UpsertStart(start)
-        }
-        Act::Group { by, name, size, group, is_upsert } => {
-            let group = Some(if group == 0 { key("") } else { key(&format!("g{group}")) });
-            let items = vec![StartItem { key: scripted_key(name), size, group }];
-            let config = super::world::config(1, PinRequest::Enable(Ttl(90_000)));
-            let start = Start { client: client(by), tenant: None, items, config, rules: RULES };
-            if is_upsert { Command::UpsertStart(start) } else { Command::PutStart(start) }
-        }
-        Act::Clear { by, names, segment } => {
-            let segment = segment.map(|n| scripted_segment(n, 1).name);
-            let (client, keys) = (client(by), keys(&names));
-            Command::ClearReplicas(ClearReplicas { tenant: None, client, segment, keys })
-        }
-        Act::Graceful { by, n, grace_ms } => {
-            let segment = segment_id(n + 1);
-            Command::GracefulUnmount { segment, client: client(by), grace_ms }
+        Act::Upsert { .. } | Act::Group { .. } | Act::Clear { .. } | Act::Graceful { .. } => {
+            later_command(act)
         }
         Act::End { by, tenant: is_named, names, select, checksum } => {
             let items = keys(&names).into_iter().map(|key| EndItem { key, checksum }).collect();
@@ -252,6 +232,36 @@ fn command(act: &Act, state: &State, now: Millis) -> Command {
         Act::MetadataDelete { name } => Command::MetadataDelete { key: metadata_key(name) },
         Act::Lead { term } => Command::Lead(leadership(term)),
         Act::Noop => Command::Noop,
+    }
+}
+
+/// The commands that came after the first ones.
+fn later_command(act: &Act) -> Command {
+    match act.clone() {
+        Act::Upsert { by, tenant: is_named, names, size, config } => {
+            let item = |key| StartItem { key, size, group: None };
+            let items = keys(&names).into_iter().map(item).collect();
+            let tenant = tenant(is_named);
+            let start = Start { client: client(by), tenant, items, config, rules: RULES };
+            Command::UpsertStart(start)
+        }
+        Act::Group { by, name, size, group, is_upsert } => {
+            let group = Some(if group == 0 { key("") } else { key(&format!("g{group}")) });
+            let items = vec![StartItem { key: scripted_key(name), size, group }];
+            let config = super::world::config(1, PinRequest::Enable(Ttl(90_000)));
+            let start = Start { client: client(by), tenant: None, items, config, rules: RULES };
+            if is_upsert { Command::UpsertStart(start) } else { Command::PutStart(start) }
+        }
+        Act::Clear { by, names, segment } => {
+            let segment = segment.map(|n| scripted_segment(n, 1).name);
+            let (client, keys) = (client(by), keys(&names));
+            Command::ClearReplicas(ClearReplicas { tenant: None, client, segment, keys })
+        }
+        Act::Graceful { by, n, grace_ms } => {
+            let segment = segment_id(n + 1);
+            Command::GracefulUnmount { segment, client: client(by), grace_ms }
+        }
+        other => panic!("{other:?}"),
     }
 }
 
