@@ -16,7 +16,6 @@ use super::error::NodeError;
 use super::read::{FindReplicas, Found};
 use crate::model::ids::SHARD_COUNT;
 use crate::model::{ErrorCode, Millis, Object};
-use crate::state::command::KEYS_PER_COMMAND_MAX;
 use pattern::{BadPattern, KeyPattern};
 
 /// Scans at a time; a further call waits for its turn.
@@ -31,8 +30,10 @@ const KEYS_PER_LOOK: usize = 256;
 /// Keys read in one go; other calls run in between.
 const READS_PER_STEP: usize = 512;
 
-/// Commands of one bulk removal in flight.
-const REMOVALS_IN_FLIGHT_MAX: usize = 8;
+/// Keys of one command of a bulk removal, and commands of it in flight: other commands wait behind them, so
+/// both are small.
+const KEYS_PER_REMOVAL: usize = 128;
+const REMOVALS_IN_FLIGHT_MAX: usize = 2;
 
 static SCANS: Semaphore = Semaphore::const_new(SCANS_MAX);
 
@@ -100,7 +101,7 @@ impl MasterNode {
     /// Removes keys, several commands at a time, and counts those that went.
     async fn remove_found(&self, keys: Vec<Vec<u8>>, force: bool) -> Result<u64, NodeError> {
         let (mut removed, mut failed) = (0, None);
-        let mut chunks = keys.chunks(KEYS_PER_COMMAND_MAX).map(<[_]>::to_vec);
+        let mut chunks = keys.chunks(KEYS_PER_REMOVAL).map(<[_]>::to_vec);
         let mut removals = JoinSet::new();
         loop {
             while removals.len() < REMOVALS_IN_FLIGHT_MAX
