@@ -11,6 +11,7 @@
 
 mod admin;
 mod cli;
+mod discovery;
 mod hostile;
 mod house;
 mod scenarios;
