@@ -7,6 +7,7 @@ pub mod error;
 pub mod machine;
 pub mod propose;
 pub mod read;
+mod regex;
 mod remove;
 pub mod settings;
 mod te_cleanup;

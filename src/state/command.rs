@@ -142,6 +142,19 @@ pub struct Remove {
     pub keys: Vec<Key>,
 }
 
+/// Drops COMPLETE replicas of objects that the caller wrote. The leader has fenced their read leases.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClearReplicas {
+    /// Name space.
+    pub tenant: Option<Tenant>,
+    /// The caller; objects of other writers are spared.
+    pub client: ClientId,
+    /// The name of the segments to clear; `None` removes whole objects.
+    pub segment: Option<Arc<str>>,
+    /// The keys.
+    pub keys: Vec<Key>,
+}
+
 /// An object that the leader chose to evict, as it saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Victim {
@@ -233,4 +246,17 @@ pub enum Command {
     },
     /// The leader of a term announces that it serves.
     Lead(Leadership),
+    /// Starts Upserts; a `PutEnd` or `PutRevoke` ends them.
+    UpsertStart(Start),
+    /// Drops replicas on request.
+    ClearReplicas(ClearReplicas),
+    /// Closes a segment to writers at once, and takes it away when its grace time is over.
+    GracefulUnmount {
+        /// The segment.
+        segment: SegmentId,
+        /// Who asks.
+        client: ClientId,
+        /// The grace time.
+        grace_ms: u64,
+    },
 }

@@ -16,6 +16,7 @@ pub mod command;
 pub mod deadlines;
 pub mod discards;
 pub mod encode;
+pub mod groups;
 pub mod image;
 pub mod interner;
 pub mod leadership;
@@ -28,6 +29,7 @@ mod segments;
 mod settle;
 mod sweep;
 pub mod table;
+mod upsert;
 pub mod view;
 
 use std::collections::BTreeMap;
@@ -37,6 +39,7 @@ use crate::model::{ClientId, Deadline, Millis, ObjectRef, ReplicaId, Tenant, Ten
 use clients::ClientTable;
 use deadlines::DeadlineIndex;
 use discards::Discards;
+use groups::GroupName;
 use interner::Interner;
 use leadership::Leadership;
 use metadata::Metadata;
@@ -103,6 +106,8 @@ pub struct State {
     writers: Interner<ClientId>,
     /// Derived: small numbers in objects. Number 0 is the default tenant for ever.
     tenants: Interner<Tenant>,
+    /// Derived: small numbers in objects. Number 0 is "no group" for ever.
+    groups: Interner<GroupName>,
 }
 
 impl Default for State {
@@ -122,6 +127,7 @@ impl Default for State {
             totals: Totals::default(),
             writers: Interner::default(),
             tenants: Interner::with_first(Tenant::default()),
+            groups: Interner::with_first(GroupName::none()),
         }
     }
 }

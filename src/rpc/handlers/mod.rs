@@ -4,9 +4,11 @@
 //! serve the call, and ends the connection.
 
 pub mod read;
+pub mod regex;
 pub mod remove;
 pub mod segment;
 pub mod session;
+pub mod upsert;
 pub mod write;
 
 use crate::node::error::NodeError;

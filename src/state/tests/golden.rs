@@ -11,8 +11,8 @@ use super::world::{RULES, client, key, leadership, segment, segment_id};
 use crate::alloc::Strategy;
 use crate::model::{Millis, PinRequest, ReplicaSelect, Segment, Tenant, Ttl};
 use crate::state::command::{
-    Command, End, EndItem, Entry, ExpiredClient, Remove, Revoke, Stamp, Start, StartItem, Sweep,
-    WriteConfig, WriteRules,
+    ClearReplicas, Command, End, EndItem, Entry, ExpiredClient, Remove, Revoke, Stamp, Start,
+    StartItem, Sweep, WriteConfig, WriteRules,
 };
 use crate::state::encode::{decode, encode};
 
@@ -45,6 +45,9 @@ commands! {
     MetadataPut,
     MetadataDelete,
     Lead,
+    UpsertStart,
+    ClearReplicas,
+    GracefulUnmount,
 }
 
 fn writes() -> Vec<Command> {
@@ -100,6 +103,29 @@ fn writes() -> Vec<Command> {
     writes
 }
 
+/// Commands that came after the first ones.
+fn later() -> Vec<Command> {
+    let upsert = Start {
+        client: client(1),
+        tenant: None,
+        items: vec![StartItem { key: key("a"), size: 4096, group: Some(key("")) }],
+        config: super::world::config(1, PinRequest::Preserve),
+        rules: RULES,
+    };
+    let clear = |segment: Option<&str>| {
+        let keys = vec![key("a"), key("b")];
+        let segment = segment.map(Arc::from);
+        Command::ClearReplicas(ClearReplicas { tenant: None, client: client(1), segment, keys })
+    };
+    let (segment, client) = (segment_id(1), client(1));
+    vec![
+        Command::UpsertStart(upsert),
+        clear(None),
+        clear(Some("s1")),
+        Command::GracefulUnmount { segment, client, grace_ms: 1_000 },
+    ]
+}
+
 fn samples() -> Vec<Command> {
     let (segment, id) = (segment(1, 1 << 20), segment_id(1));
     let hosted = Segment { host_id: Arc::from("east"), ..segment.clone() };
@@ -117,6 +143,7 @@ fn samples() -> Vec<Command> {
         Command::MetadataDelete { key: key("k") },
         Command::Lead(leadership(3)),
     ]);
+    samples.extend(later());
     samples
 }
 
