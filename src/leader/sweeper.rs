@@ -44,12 +44,17 @@ impl SweepPlanner {
         let is_write_due = state
             .oldest_write()
             .is_some_and(|start| start.0.saturating_add(release_timeout_ms) < now.0);
+        let is_transfer_due = state
+            .transfers()
+            .oldest()
+            .is_some_and(|(start, _)| start.0.saturating_add(release_timeout_ms) <= now.0);
         let is_discard_due = state.discards().next_release().is_some_and(|at| at <= now);
         let is_grace_over = state
             .segments()
             .iter()
             .any(|(_, mounted)| mounted.unmount_at.is_some_and(|at| at <= now));
-        if due_pin.is_none() && !is_write_due && !is_discard_due && !is_grace_over {
+        let is_due = is_write_due || is_transfer_due || is_discard_due || is_grace_over;
+        if due_pin.is_none() && !is_due {
             return None;
         }
         let slice_end = due_pin.map_or(0, |first| first.0.saturating_add(self.slice_ms));

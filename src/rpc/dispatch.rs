@@ -1,7 +1,7 @@
 //! From a function to its handler: one table, no logic.
 
 use super::Service;
-use super::handlers::{read, remove, segment, session, write};
+use super::handlers::{read, remove, segment, session, transfer, write};
 use super::tally::Tally;
 use crate::model::ErrorCode;
 use crate::node::error::NodeError;
@@ -70,6 +70,15 @@ pub async fn dispatch(
         UnmountSegment => segment::unmount_segment,
         QuerySegmentStatus => segment::query_segment_status,
         QuerySegmentStatusById => segment::query_segment_status_by_id,
+        CopyStart => transfer::copy_start,
+        CopyEnd => transfer::copy_end,
+        CopyRevoke => transfer::copy_revoke,
+        MoveStart => transfer::move_start,
+        MoveEnd => transfer::move_end,
+        MoveRevoke => transfer::move_revoke,
+        DynamicReplicaCopyStart => transfer::dynamic_copy_start,
+        DynamicReplicaCopyEnd => transfer::dynamic_copy_end,
+        DynamicReplicaCopyRevoke => transfer::dynamic_copy_revoke,
     }
     Ok(())
 }

@@ -64,6 +64,8 @@ impl State {
                 Leadership::follow(&mut self.leadership, told);
                 Reply::Done
             }
+            Command::TransferStart(start) => Reply::Transfer(self.transfer_start(start, rng)),
+            Command::TransferEnd(end) => Reply::Outcome(self.transfer_end(end)),
         }
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::leadership::Leadership;
+use super::transfer::{TransferEnd, TransferStart};
 use crate::alloc::Strategy;
 use crate::model::{
     ClientId, Millis, PinRequest, ReplicaId, ReplicaSelect, Segment, SegmentId, Tenant,
@@ -154,7 +155,7 @@ pub struct Victim {
 }
 
 /// Bounds of one sweep; what is left over waits for the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sweep {
     /// Soft pins with a deadline up to here are looked at. A count would not do: pins of one millisecond have
     /// no order that all nodes share.
@@ -233,4 +234,8 @@ pub enum Command {
     },
     /// The leader of a term announces that it serves.
     Lead(Leadership),
+    /// Starts a copy or a move.
+    TransferStart(TransferStart),
+    /// Ends or revokes a copy or a move.
+    TransferEnd(TransferEnd),
 }

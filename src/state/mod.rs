@@ -27,6 +27,7 @@ mod segments;
 mod settle;
 mod sweep;
 pub mod table;
+pub mod transfer;
 pub mod view;
 
 use std::collections::BTreeMap;
@@ -40,6 +41,7 @@ use interner::Interner;
 use leadership::Leadership;
 use metadata::Metadata;
 use segment_table::SegmentTable;
+use transfer::Transfers;
 use view::View;
 
 pub use command::{Command, Entry, Stamp};
@@ -92,6 +94,8 @@ pub struct State {
     counters: Counters,
     /// Replicated. The newest announcement of a leader.
     leadership: Option<Leadership>,
+    /// Replicated. Open copies and moves.
+    transfers: Transfers,
     /// Derived. Invariant: holds exactly the (deadline, object) of every object with a committed pin.
     deadlines: DeadlineIndex,
     /// Derived. Invariant: every object in progress, by the start and first replica of its write.
@@ -116,6 +120,7 @@ impl Default for State {
             metadata: Metadata::default(),
             counters: Counters::default(),
             leadership: None,
+            transfers: Transfers::default(),
             deadlines: DeadlineIndex::default(),
             writes: BTreeMap::new(),
             totals: Totals::default(),

@@ -1,5 +1,6 @@
 //! What applying a command tells the proposer. Never stored, never sent to another node.
 
+use super::transfer::TransferStarted;
 use crate::model::{Descriptor, ErrorCode};
 
 /// Result of starting one write.
@@ -23,6 +24,8 @@ pub enum Reply {
         /// Whether the segment is gone.
         is_finished: bool,
     },
+    /// A started copy or move.
+    Transfer(Result<TransferStarted, ErrorCode>),
     /// What became of a metadata value.
     Metadata(MetadataOutcome),
 }
@@ -36,6 +39,8 @@ pub struct Swept {
     pub pins_stale: u64,
     /// Unfinished writes dropped.
     pub writes_dropped: u64,
+    /// Copies and moves dropped.
+    pub transfers_dropped: u64,
     /// Discarded allocations released.
     pub discards_released: u64,
     /// Segments whose grace time ended.

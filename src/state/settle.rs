@@ -133,6 +133,7 @@ impl State {
         let Some(Some(hash)) = hash else { return };
         let Some(erased) = self.view.table.remove(object, hash) else { return };
         self.settle(object, Footprint::of(&erased), Footprint::ABSENT);
+        self.transfers.remove(object);
         for replica in &erased.replicas {
             self.free(&replica.place);
         }

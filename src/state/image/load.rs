@@ -10,7 +10,7 @@ use std::sync::Arc;
 use mooncake_ha_snapshot as snapshot;
 use snapshot::{
     Extension, Globals, ObjectImage, ObjectName, OffsetAllocatorImage, PinActionImage,
-    ReplicaImage, ReplicaPlace, SegmentImage,
+    ReplicaImage, ReplicaPlace, SegmentImage, TransferImage,
 };
 
 use super::ImageError;
@@ -18,9 +18,9 @@ use super::record::{SECTION, StateRecord};
 use crate::alloc::{Handle, OffsetAllocator, RawAllocator, RawNode};
 use crate::model::replica::{DiskPlace, LocalDiskPlace};
 use crate::model::{
-    ClientId, Deadline, GroupIdx, Millis, NewObject, Object, PendingPin, PinRequest, Place,
-    Replica, ReplicaId, ReplicaStatus, Segment, SegmentId, SegmentIdx, SegmentStatus, Tenant,
-    TenantIdx, Ttl, Uuid, WriterIdx,
+    ClientId, Deadline, GroupIdx, Millis, NewObject, Object, ObjectKey, PendingPin, PinRequest,
+    Place, Replica, ReplicaId, ReplicaStatus, Segment, SegmentId, SegmentIdx, SegmentStatus,
+    Tenant, TenantIdx, Ttl, Uuid, WriterIdx,
 };
 use crate::state::State;
 use crate::state::clients::ClientTable;
@@ -28,6 +28,7 @@ use crate::state::discards::Discard;
 use crate::state::put::NO_OWNER;
 use crate::state::segment_table::Mounted;
 use crate::state::table::table_hash;
+use crate::state::transfer::{Transfer, TransferKind};
 
 /// Bytes of one section of the container at most.
 const SECTION_BYTES_MAX: u64 = 16 << 30;
@@ -108,6 +109,9 @@ impl Loader {
         }
         self.discards(&globals)?;
         self.segments(&globals, &extension)?;
+        for transfer in &extension.transfers {
+            self.transfer(transfer)?;
+        }
         let clients = std::mem::take(&mut self.record.clients);
         self.state.clients = ClientTable::restore(clients, self.record.last_incarnation);
         for (key, value) in &extension.http_metadata {
@@ -186,6 +190,39 @@ impl Loader {
                 owner,
             });
         }
+    }
+
+    /// Puts an open copy or move back, and the use counts of its replicas.
+    fn transfer(&mut self, image: &TransferImage) -> Result<(), ImageError> {
+        let lost = |why: &str| inconsistent(format!("transfer of {}: {why}", image.name));
+        let tenant = Tenant::parse(&image.name.tenant).ok_or_else(|| lost("bad tenant"))?;
+        let kind = match image.kind {
+            snapshot::TransferKind::Copy => TransferKind::Copy,
+            snapshot::TransferKind::Move => TransferKind::Move,
+            _ => return Err(lost("of a kind that this state does not have")),
+        };
+        let key = &image.name.key;
+        let index = self.state.tenants.number(&tenant).map(TenantIdx);
+        let object = index
+            .and_then(|index| self.state.view.table.locate(table_hash(&tenant, key), index, key));
+        let object = object.ok_or_else(|| lost("no such object"))?;
+        let transfer = Transfer {
+            name: ObjectKey { tenant, key: key.clone() },
+            kind,
+            client: ClientId(uuid(image.client)),
+            source: ReplicaId(image.source),
+            targets: image.targets.iter().copied().map(ReplicaId).collect(),
+            started: Millis(image.started_ms),
+        };
+        self.state.edit(object, |object| {
+            for replica in object.replicas.iter_mut() {
+                let is_used =
+                    replica.id == transfer.source || transfer.targets.contains(&replica.id);
+                replica.references += u16::from(is_used);
+            }
+        });
+        self.state.transfers.insert(object, transfer);
+        Ok(())
     }
 
     fn discards(&mut self, globals: &Globals) -> Result<(), ImageError> {

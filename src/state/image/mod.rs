@@ -20,6 +20,7 @@ use super::leadership::Leadership;
 use super::metadata::Metadata;
 use super::segment_table::SegmentTable;
 use super::table::Shard;
+use super::transfer::Transfers;
 use crate::model::{ClientId, Millis, Tenant};
 
 /// A state that cannot be read back.
@@ -42,6 +43,7 @@ pub struct FrozenState {
     segments: SegmentTable,
     clients: ClientTable,
     discards: Discards,
+    transfers: Transfers,
     metadata: Metadata,
     counters: Counters,
     leadership: Option<Leadership>,
@@ -59,6 +61,7 @@ impl State {
             segments: self.segments.clone(),
             clients: self.clients.clone(),
             discards: self.discards.clone(),
+            transfers: self.transfers.clone(),
             metadata: self.metadata.clone(),
             counters: self.counters,
             leadership: self.leadership.clone(),

@@ -8,7 +8,7 @@ use snapshot::{
     BufferAllocatorImage, DiscardedImage, Extension, Globals, HandleImage, NodeImage,
     NodeTableImage, ObjectImage, ObjectName, OffsetAllocatorImage, PendingPinImage, PinActionImage,
     ReplicaImage, ReplicaPlace, SegmentImage, SegmentRecord, SegmentsImage, SnapshotEncoder,
-    WriteImage,
+    TransferImage, WriteImage,
 };
 
 use super::FrozenState;
@@ -18,6 +18,7 @@ use crate::model::{
     ClientId, Object, PinRequest, Place, Replica, ReplicaStatus, SegmentStatus, Uuid,
 };
 use crate::state::segment_table::Mounted;
+use crate::state::transfer::{Transfer, TransferKind};
 
 pub(super) fn uuid(id: Uuid) -> snapshot::Uuid {
     snapshot::Uuid::new(id.first, id.second)
@@ -189,12 +190,28 @@ impl FrozenState {
         let metadata = self.metadata.iter().map(|(key, value)| (key.to_vec(), value.to_vec()));
         Extension {
             state_clock_ms: self.clock.0,
+            transfers: self.transfers.iter().map(transfer_image).collect(),
             segments: segments.collect(),
             clients: clients.collect(),
             http_metadata: metadata.collect(),
             sections: [(SECTION.to_owned(), record)].into_iter().collect(),
             ..Extension::default()
         }
+    }
+}
+
+fn transfer_image(transfer: &Transfer) -> TransferImage {
+    let name = &transfer.name;
+    TransferImage {
+        name: ObjectName { tenant: Arc::from(name.tenant.name()), key: name.key.clone() },
+        kind: match transfer.kind {
+            TransferKind::Copy => snapshot::TransferKind::Copy,
+            TransferKind::Move => snapshot::TransferKind::Move,
+        },
+        client: uuid(transfer.client.0),
+        started_ms: transfer.started.0,
+        source: transfer.source.0,
+        targets: transfer.targets.iter().map(|target| target.0).collect(),
     }
 }
 
