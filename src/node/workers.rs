@@ -13,6 +13,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::MasterNode;
 use super::error::NodeError;
 use crate::leader::LeaderContext;
+use crate::leader::sweeper::SweepRules;
 use crate::model::SegmentStatus;
 use crate::state::Reply;
 use crate::state::command::Command;
@@ -114,10 +115,14 @@ impl MasterNode {
         loop {
             let now = self.clock().now(self.machine().view().clock());
             let next_pin = self.machine().next_deadline();
-            let release_timeout_ms = self.settings().rules.release_timeout_ms;
+            let settings = self.settings();
+            let rules = SweepRules {
+                release_timeout_ms: settings.rules.release_timeout_ms,
+                tasks: settings.tasks.rules,
+            };
             let plan = self
                 .machine()
-                .look(|state| leader.sweeper.lock().plan(state, next_pin, now, release_timeout_ms));
+                .look(|state| leader.sweeper.lock().plan(state, next_pin, now, &rules));
             let Some(sweep) = plan else { return Ok(()) };
             if let Reply::Swept(swept) = self.propose(&Command::Sweep(sweep)).await? {
                 leader.sweeper.lock().learn(&swept);

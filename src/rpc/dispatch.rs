@@ -1,7 +1,7 @@
 //! From a function to its handler: one table, no logic.
 
 use super::Service;
-use super::handlers::{read, remove, segment, session, transfer, write};
+use super::handlers::{read, remove, segment, session, task, transfer, write};
 use super::tally::Tally;
 use crate::model::ErrorCode;
 use crate::node::error::NodeError;
@@ -51,7 +51,11 @@ pub async fn dispatch(
         GetStorageConfig => session::get_storage_config,
         GetFsdir => session::get_fsdir,
         Ping => session::ping,
-        FetchTasks => session::fetch_tasks,
+        FetchTasks => task::fetch_tasks,
+        CreateCopyTask => task::create_copy_task,
+        CreateMoveTask => task::create_move_task,
+        MarkTaskToComplete => task::mark_task_to_complete,
+        QueryTask => task::query_task,
         ExistKey => read::exist_key,
         BatchExistKey => read::batch_exist_key,
         GetReplicaList => read::get_replica_list,

@@ -66,6 +66,9 @@ impl State {
             }
             Command::TransferStart(start) => Reply::Transfer(self.transfer_start(start, rng)),
             Command::TransferEnd(end) => Reply::Outcome(self.transfer_end(end)),
+            Command::TaskCreate(create) => Reply::Task(self.create_task(create, rng)),
+            Command::TasksFetch(fetch) => Reply::Tasks(self.fetch_tasks(fetch)),
+            Command::TaskComplete(done) => Reply::Outcome(self.complete_task(done)),
         }
     }
 }

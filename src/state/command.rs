@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::leadership::Leadership;
+use super::tasks::{TaskComplete, TaskCreate, TaskRules, TasksFetch};
 use super::transfer::{TransferEnd, TransferStart};
 use crate::alloc::Strategy;
 use crate::model::{
@@ -164,6 +165,8 @@ pub struct Sweep {
     pub items_max: u32,
     /// Age at which an unfinished write is dropped.
     pub release_timeout_ms: u64,
+    /// What becomes of old tasks.
+    pub tasks: TaskRules,
 }
 
 /// A client that the leader has not heard for too long, as it saw it.
@@ -238,4 +241,10 @@ pub enum Command {
     TransferStart(TransferStart),
     /// Ends or revokes a copy or a move.
     TransferEnd(TransferEnd),
+    /// Makes a copy or move task.
+    TaskCreate(TaskCreate),
+    /// Hands out waiting tasks.
+    TasksFetch(TasksFetch),
+    /// Reports the end of a task.
+    TaskComplete(TaskComplete),
 }

@@ -27,6 +27,7 @@ mod segments;
 mod settle;
 mod sweep;
 pub mod table;
+pub mod tasks;
 pub mod transfer;
 pub mod view;
 
@@ -41,6 +42,7 @@ use interner::Interner;
 use leadership::Leadership;
 use metadata::Metadata;
 use segment_table::SegmentTable;
+use tasks::TaskTable;
 use transfer::Transfers;
 use view::View;
 
@@ -96,6 +98,8 @@ pub struct State {
     leadership: Option<Leadership>,
     /// Replicated. Open copies and moves.
     transfers: Transfers,
+    /// Replicated. Copy and move tasks.
+    tasks: TaskTable,
     /// Derived. Invariant: holds exactly the (deadline, object) of every object with a committed pin.
     deadlines: DeadlineIndex,
     /// Derived. Invariant: every object in progress, by the start and first replica of its write.
@@ -121,6 +125,7 @@ impl Default for State {
             counters: Counters::default(),
             leadership: None,
             transfers: Transfers::default(),
+            tasks: TaskTable::default(),
             deadlines: DeadlineIndex::default(),
             writes: BTreeMap::new(),
             totals: Totals::default(),

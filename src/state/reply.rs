@@ -1,7 +1,8 @@
 //! What applying a command tells the proposer. Never stored, never sent to another node.
 
+use super::tasks::Task;
 use super::transfer::TransferStarted;
-use crate::model::{Descriptor, ErrorCode};
+use crate::model::{Descriptor, ErrorCode, TaskId};
 
 /// Result of starting one write.
 pub type Started = Result<Vec<Descriptor>, ErrorCode>;
@@ -26,6 +27,10 @@ pub enum Reply {
     },
     /// A started copy or move.
     Transfer(Result<TransferStarted, ErrorCode>),
+    /// A new task.
+    Task(Result<TaskId, ErrorCode>),
+    /// Tasks handed out.
+    Tasks(Vec<Task>),
     /// What became of a metadata value.
     Metadata(MetadataOutcome),
 }
@@ -41,6 +46,8 @@ pub struct Swept {
     pub writes_dropped: u64,
     /// Copies and moves dropped.
     pub transfers_dropped: u64,
+    /// Tasks that took too long.
+    pub tasks_failed: u64,
     /// Discarded allocations released.
     pub discards_released: u64,
     /// Segments whose grace time ended.

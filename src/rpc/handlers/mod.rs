@@ -7,6 +7,7 @@ pub mod read;
 pub mod remove;
 pub mod segment;
 pub mod session;
+pub mod task;
 pub mod transfer;
 pub mod write;
 

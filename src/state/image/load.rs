@@ -10,7 +10,7 @@ use std::sync::Arc;
 use mooncake_ha_snapshot as snapshot;
 use snapshot::{
     Extension, Globals, ObjectImage, ObjectName, OffsetAllocatorImage, PinActionImage,
-    ReplicaImage, ReplicaPlace, SegmentImage, TransferImage,
+    ReplicaImage, ReplicaPlace, SegmentImage, TaskImage, TransferImage,
 };
 
 use super::ImageError;
@@ -20,7 +20,7 @@ use crate::model::replica::{DiskPlace, LocalDiskPlace};
 use crate::model::{
     ClientId, Deadline, GroupIdx, Millis, NewObject, Object, ObjectKey, PendingPin, PinRequest,
     Place, Replica, ReplicaId, ReplicaStatus, Segment, SegmentId, SegmentIdx, SegmentStatus,
-    Tenant, TenantIdx, Ttl, Uuid, WriterIdx,
+    TaskId, Tenant, TenantIdx, Ttl, Uuid, WriterIdx,
 };
 use crate::state::State;
 use crate::state::clients::ClientTable;
@@ -28,6 +28,7 @@ use crate::state::discards::Discard;
 use crate::state::put::NO_OWNER;
 use crate::state::segment_table::Mounted;
 use crate::state::table::table_hash;
+use crate::state::tasks::{Task, TaskStatus};
 use crate::state::transfer::{Transfer, TransferKind};
 
 /// Bytes of one section of the container at most.
@@ -109,6 +110,7 @@ impl Loader {
         }
         self.discards(&globals)?;
         self.segments(&globals, &extension)?;
+        self.tasks(&globals)?;
         for transfer in &extension.transfers {
             self.transfer(transfer)?;
         }
@@ -192,6 +194,20 @@ impl Loader {
         }
     }
 
+    /// Puts the tasks back in the order of their creation.
+    fn tasks(&mut self, globals: &Globals) -> Result<(), ImageError> {
+        let images = globals.tasks.iter().map(|image| (TaskId(uuid(image.id)), image));
+        let mut images: BTreeMap<TaskId, &TaskImage> = images.collect();
+        for id in std::mem::take(&mut self.record.task_order) {
+            let missing = || inconsistent(format!("task {id} is not in the image"));
+            self.state.tasks.push(task(id, images.remove(&id).ok_or_else(missing)?));
+        }
+        match images.keys().next() {
+            Some(id) => Err(inconsistent(format!("task {id} has no place in the order"))),
+            None => Ok(()),
+        }
+    }
+
     /// Puts an open copy or move back, and the use counts of its replicas.
     fn transfer(&mut self, image: &TransferImage) -> Result<(), ImageError> {
         let lost = |why: &str| inconsistent(format!("transfer of {}: {why}", image.name));
@@ -261,6 +277,28 @@ impl Loader {
             Some(id) => Err(inconsistent(format!("replicas on segment {id}, which is missing"))),
             None => Ok(()),
         }
+    }
+}
+
+fn task(id: TaskId, image: &TaskImage) -> Task {
+    let at = |epoch_ms: i64| Millis(u64::try_from(epoch_ms).unwrap_or_default());
+    Task {
+        id,
+        kind: match image.kind {
+            snapshot::TaskKind::Copy => TransferKind::Copy,
+            snapshot::TaskKind::Move => TransferKind::Move,
+        },
+        status: match image.status {
+            snapshot::TaskStatus::Pending => TaskStatus::Pending,
+            snapshot::TaskStatus::Processing => TaskStatus::Processing,
+            snapshot::TaskStatus::Failed => TaskStatus::Failed,
+            snapshot::TaskStatus::Success => TaskStatus::Success,
+        },
+        payload: image.payload.clone(),
+        created: at(image.created_ms),
+        updated: at(image.updated_ms),
+        message: image.message.clone(),
+        client: ClientId(uuid(image.client)),
     }
 }
 

@@ -20,6 +20,7 @@ use super::leadership::Leadership;
 use super::metadata::Metadata;
 use super::segment_table::SegmentTable;
 use super::table::Shard;
+use super::tasks::TaskTable;
 use super::transfer::Transfers;
 use crate::model::{ClientId, Millis, Tenant};
 
@@ -44,6 +45,7 @@ pub struct FrozenState {
     clients: ClientTable,
     discards: Discards,
     transfers: Transfers,
+    tasks: TaskTable,
     metadata: Metadata,
     counters: Counters,
     leadership: Option<Leadership>,
@@ -62,6 +64,7 @@ impl State {
             clients: self.clients.clone(),
             discards: self.discards.clone(),
             transfers: self.transfers.clone(),
+            tasks: self.tasks.clone(),
             metadata: self.metadata.clone(),
             counters: self.counters,
             leadership: self.leadership.clone(),

@@ -6,18 +6,18 @@ use crate::state::{Reply, State};
 
 const RELEASE_MS: u64 = 600_000;
 
-fn client(n: u64) -> ClientId {
+pub(in crate::state) fn client(n: u64) -> ClientId {
     ClientId(Uuid { first: n, second: 0 })
 }
 
-struct World {
-    state: State,
-    now: u64,
+pub(in crate::state) struct World {
+    pub state: State,
+    pub now: u64,
 }
 
 impl World {
     /// Three segments a, b and c of a mebibyte, each of its own client 1, 2 and 3.
-    fn new() -> Self {
+    pub fn new() -> Self {
         let mut world = World { state: State::default(), now: 1_000_000 };
         for (n, name) in [(1, "a"), (2, "b"), (3, "c")] {
             let segment = Segment {
@@ -35,13 +35,13 @@ impl World {
         world
     }
 
-    fn apply(&mut self, command: Command) -> Reply {
+    pub fn apply(&mut self, command: Command) -> Reply {
         let stamp = Stamp { now: Millis(self.now), seed: self.now };
         let replies = self.state.apply_entry(&Entry { stamp, commands: vec![command] });
         replies.into_iter().next().unwrap()
     }
 
-    fn start_put(&mut self, key: &str, pin: PinRequest) {
+    pub fn start_put(&mut self, key: &str, pin: PinRequest) {
         let config = WriteConfig {
             replica_num: 1,
             pin,
@@ -62,13 +62,13 @@ impl World {
         assert!(started[0].is_ok(), "{started:?}");
     }
 
-    fn end_put(&mut self, key: &str) -> Result<(), ErrorCode> {
+    pub fn end_put(&mut self, key: &str) -> Result<(), ErrorCode> {
         let items = vec![EndItem { key: as_key(key), checksum: None }];
         let end = End { client: client(7), tenant: None, items, select: ReplicaSelect::All };
         first(self.apply(Command::PutEnd(end)))
     }
 
-    fn put(&mut self, key: &str) {
+    pub fn put(&mut self, key: &str) {
         self.start_put(key, PinRequest::Preserve);
         assert_eq!(self.end_put(key), Ok(()));
     }
@@ -139,13 +139,13 @@ impl World {
         })
     }
 
-    fn fill(&mut self, name: &str) {
+    pub fn fill(&mut self, name: &str) {
         let index = self.state.segments.named(name).next().unwrap().0;
         let mut pool = SegmentPool { segments: &mut self.state.segments, size: 1_000 };
         while pool.allocate_on(index).is_some() {}
     }
 
-    fn used(&self, name: &str) -> u64 {
+    pub fn used(&self, name: &str) -> u64 {
         self.state.segments.named(name).map(|(_, mounted)| mounted.allocator.used_bytes()).sum()
     }
 
@@ -161,7 +161,7 @@ impl World {
     }
 
     /// The same state after a raft snapshot.
-    fn reload(&mut self) {
+    pub fn reload(&mut self) {
         let mut bytes = Vec::new();
         self.state.freeze().save(&mut bytes).unwrap();
         self.state = State::load(&mut bytes.as_slice()).unwrap();
@@ -171,7 +171,7 @@ impl World {
     }
 }
 
-fn as_key(key: &str) -> Key {
+pub(in crate::state) fn as_key(key: &str) -> Key {
     Key(key.as_bytes().to_vec())
 }
 
