@@ -17,7 +17,8 @@ use crate::clock;
 use crate::machine::{AnyReply, ErasedMachine, SaveFn};
 use crate::snapshot_file::{SnapshotDir, SnapshotFile};
 use crate::types::{
-    CommittedLeaderId, Entry, LogId, NodeId, Payload, SnapshotMeta, StoredMembership, TypeConfig,
+    CommittedLeaderId, Entry, LogId, Membership, NodeId, Payload, SnapshotMeta, StoredMembership,
+    TypeConfig,
 };
 
 /// Entries applied before the worker lets other tasks of its thread run.
@@ -69,6 +70,8 @@ pub(crate) struct Adapter {
     last: Option<LogId>,
     membership: StoredMembership,
     fatal: Box<dyn Fn(String) + Send + Sync>,
+    /// Hears of every membership that is applied.
+    pub(crate) on_members: Box<dyn Fn(&Membership) + Send + Sync>,
 }
 
 impl Adapter {
@@ -90,6 +93,7 @@ impl Adapter {
             last: None,
             membership: StoredMembership::default(),
             fatal,
+            on_members: Box::new(|_| {}),
         };
         if let Some(file) = file {
             file.load_into(this.machine.as_ref())?;
@@ -132,6 +136,7 @@ impl Adapter {
                 io::Error::other(text)
             })?,
             Payload::Membership(membership) => {
+                (self.on_members)(&membership);
                 self.membership = StoredMembership::new(Some(id), membership);
                 AnyReply::none()
             }
@@ -209,6 +214,7 @@ impl RaftStateMachine<TypeConfig> for Adapter {
             io::Error::other(text)
         })?;
         self.applied.set_current(file);
+        (self.on_members)(meta.last_membership.membership());
         self.moved_to(meta);
         Ok(())
     }

@@ -54,12 +54,12 @@ impl DataDir {
         Ok(Self { root, identity, _lock: lock })
     }
 
-    pub(crate) fn root(&self) -> &Path {
-        &self.root
-    }
-
     pub(crate) fn log(&self) -> PathBuf {
         self.root.join("log")
+    }
+
+    pub(crate) fn mark(&self) -> PathBuf {
+        self.root.join("mark")
     }
 
     pub(crate) fn snapshot(&self) -> PathBuf {

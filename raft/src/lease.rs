@@ -151,7 +151,7 @@ impl LeaseCell {
         self.term.store(term, Ordering::Release);
         self.until.store(until, Ordering::Release);
         self.set_role(if leads {
-            Role::Leader { term, ready: ready && guard.blocks == 0 }
+            Role::Leader { term, ready }
         } else {
             Role::Follower { term, leader: self.leader_in(metrics) }
         });
@@ -217,6 +217,8 @@ impl Drop for Block<'_> {
     fn drop(&mut self) {
         let mut guard = self.0.guard.lock();
         guard.blocks = guard.blocks.saturating_sub(1);
+        // Acknowledgements from before may have come from voters that are none any more.
+        guard.floor = Some(Instant::now());
     }
 }
 

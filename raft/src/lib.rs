@@ -23,6 +23,7 @@ mod error;
 mod lease;
 mod log;
 mod machine;
+mod members;
 mod net;
 mod node;
 mod open;

@@ -10,13 +10,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use openraft::async_runtime::watch::WatchReceiver as _;
-use openraft::errors::{ClientWriteError, ForwardToLeader, LinearizableReadError, RaftError};
+use openraft::errors::{
+    ClientWriteError, ForwardToLeader, InitializeError, LinearizableReadError, RaftError,
+};
 use openraft::{Instant as _, LinearizerOption, Raft};
 use parking_lot::Mutex;
+use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::adapter::{Adapter, Applied};
+use crate::clock;
 use crate::compact::{Answer, Compactor};
 use crate::config::{Config, ENTRY_BYTES_MAX, PROPOSALS_IN_FLIGHT_MAX};
 use crate::dir::DataDir;
@@ -25,7 +29,9 @@ use crate::lease::{LeaseCell, ReadLease};
 use crate::log::LogStore;
 use crate::log::store::SledLog;
 use crate::machine::{Erased, ErasedMachine, Machine};
-use crate::net;
+use crate::net::client::Connector;
+use crate::net::server::{self, Server};
+use crate::net::transfer::Inbox;
 use crate::open::{self, Stored};
 use crate::status::{self, LogPointers, Member, Peer, Role, Status};
 use crate::types::{EntryBytes, Metrics, TypeConfig};
@@ -74,7 +80,29 @@ impl<M: Machine> Node<M> {
     /// Not safe: drop the future only to end the process.
     pub async fn open(config: Config, machine: Arc<M>) -> Result<Self, OpenError> {
         config.validate()?;
-        let inner = start(config, Arc::new(Erased(machine))).await?;
+        let listener = match config.listen {
+            Some(addr) => Some(
+                TcpListener::bind(addr)
+                    .await
+                    .map_err(|source| OpenError::Listen { addr: addr.to_string(), source })?,
+            ),
+            None => None,
+        };
+        Self::open_on(listener, config, machine).await
+    }
+
+    /// The same with a listener for peers that is already bound; `config.listen` only says its
+    /// address.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub async fn open_on(
+        listener: Option<TcpListener>,
+        config: Config,
+        machine: Arc<M>,
+    ) -> Result<Self, OpenError> {
+        config.validate()?;
+        let inner = start(listener, config, Arc::new(Erased(machine))).await?;
         Ok(Self { inner, machine: PhantomData })
     }
 
@@ -144,25 +172,45 @@ impl<M: Machine> Node<M> {
     }
 }
 
-async fn start(config: Config, machine: Arc<dyn ErasedMachine>) -> Result<Arc<Inner>, OpenError> {
+async fn start(
+    listener: Option<TcpListener>,
+    config: Config,
+    machine: Arc<dyn ErasedMachine>,
+) -> Result<Arc<Inner>, OpenError> {
     let fatal = watch::Sender::new(None);
     let (stored_config, stored_fatal) = (config.clone(), fatal.clone());
     let load = move || open::open_stored(&stored_config, machine, &stored_fatal);
     let stored = tokio::task::spawn_blocking(load)
         .await
         .map_err(|e| OpenError::Raft(format!("opening was interrupted: {e}")))??;
-    let Stored { dir, log, snapshots, adapter } = stored;
+    let Stored { dir, log, snapshots, adapter, peers } = stored;
+    let gate = gate(&config, &log);
     let applied = adapter.applied();
     let raft_config = Arc::new(open::raft_config(&config)?);
-    let raft = Raft::new(config.node_id, raft_config, net::Peers, log.clone(), adapter)
-        .await
-        .map_err(|e| OpenError::Raft(first_reason(&fatal, &e)))?;
+    let raft =
+        Raft::new(config.node_id, raft_config, Connector(Arc::clone(&peers)), log.clone(), adapter)
+            .await
+            .map_err(|e| OpenError::Raft(first_reason(&fatal, &e)))?;
+    let mut workers = JoinSet::new();
+    if !gate.is_zero() {
+        raft.runtime_config().elect(false);
+        workers.spawn(open_gate(raft.clone(), gate));
+    }
+    if let Some(listener) = listener {
+        let gate = u64::try_from(gate.as_nanos()).unwrap_or(u64::MAX);
+        let server = Server {
+            peers,
+            raft: raft.clone(),
+            inbox: Inbox::new(snapshots.clone()),
+            gate_until: if gate == 0 { 0 } else { clock::boot_ns().saturating_add(gate) },
+        };
+        workers.spawn(server::serve(listener, Arc::new(server)));
+    }
     let lease = Arc::new(LeaseCell::new(config.node_id, config.lease()));
     let compactor =
         Compactor::new(&config, raft.clone(), log.clone(), Arc::clone(&applied), snapshots);
     let snapshot_error = Arc::clone(&compactor.error);
     let (compactor_asked, asked) = mpsc::channel(1);
-    let mut workers = JoinSet::new();
     workers.spawn(compactor.run(asked));
     workers.spawn(follow(raft.clone(), Arc::clone(&lease), fatal.clone(), config.heartbeat));
     let inner = Arc::new(Inner {
@@ -185,6 +233,20 @@ async fn start(config: Config, machine: Arc<dyn ErasedMachine>) -> Result<Arc<In
             Err(e)
         }
     }
+}
+
+/// How long this node neither votes nor campaigns. It may have confirmed a leader just before it
+/// stopped, and openraft forgets that: voting at once would elect a second leader while the first
+/// one still answers reads. Zero where nobody else could.
+fn gate(config: &Config, log: &LogStore) -> Duration {
+    let confirmed = log.vote().is_some_and(|vote| vote.committed);
+    let alone = config.peers.len() < 2 && !config.join && config.listen.is_none();
+    if confirmed && !alone { config.lease() } else { Duration::ZERO }
+}
+
+async fn open_gate(raft: Raft<TypeConfig, Adapter>, gate: Duration) {
+    tokio::time::sleep(gate).await;
+    raft.runtime_config().elect(true);
 }
 
 fn first_reason(fatal: &watch::Sender<Option<String>>, error: &impl ToString) -> String {
@@ -228,7 +290,11 @@ impl Inner {
         let initialized = self.raft.is_initialized().await.map_err(|e| broken(&e))?;
         if !initialized && !self.config.join {
             let members = open::first_members(&self.config);
-            self.raft.initialize(members).await.map_err(|e| broken(&e))?;
+            match self.raft.initialize(members).await {
+                // A peer was quicker and asked for a vote: it brings the same members.
+                Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => {}
+                Err(e) => return Err(broken(&e)),
+            }
         }
         let me = self.config.node_id;
         // Not from the metrics: they may lag behind `initialize`.
@@ -262,7 +328,7 @@ impl Inner {
             return Err(ProposeError::TooLarge { size: entry.len(), limit: ENTRY_BYTES_MAX });
         }
         let _place = self.proposals.acquire().await.map_err(|_| ProposeError::Stopped)?;
-        if self.fatal.borrow().is_some() {
+        if self.has_stopped() {
             return Err(ProposeError::Stopped);
         }
         match self.raft.client_write(EntryBytes(entry)).await {
@@ -276,7 +342,7 @@ impl Inner {
     }
 
     async fn read_barrier(&self) -> Result<ReadLease, ReadError> {
-        if self.fatal.borrow().is_some() {
+        if self.has_stopped() {
             return Err(ReadError::Stopped);
         }
         // Always a fresh round: openraft's own notion of a valid lease does not know that the
@@ -304,8 +370,16 @@ impl Inner {
         (id != self.config.node_id).then_some(Peer { id, addr })
     }
 
+    pub(crate) fn metrics(&self) -> Metrics {
+        self.raft.metrics().borrow_watched().clone()
+    }
+
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.fatal.borrow().is_some()
+    }
+
     fn status(&self) -> Status {
-        let metrics: Metrics = self.raft.metrics().borrow_watched().clone();
+        let metrics = self.metrics();
         let role = self.lease.role().borrow().clone();
         let current = self.applied.current();
         let dir = &self.config.data_dir;
@@ -345,6 +419,11 @@ impl Inner {
     }
 
     async fn shutdown(&self) {
+        // Clients then wait for a hand-over instead of an election.
+        match self.transfer_leader(None).await {
+            Ok(peer) => tracing::info!("leadership handed over to node {}", peer.id),
+            Err(e) => tracing::debug!("leadership not handed over: {e}"),
+        }
         self.lease.end();
         self.stop().await;
     }
@@ -372,7 +451,7 @@ fn leader_of(metrics: &Metrics) -> Option<Peer> {
     Some(Peer { id, addr: node.map(|node| node.addr.clone()).unwrap_or_default() })
 }
 
-fn members_of(metrics: &Metrics, me: u64) -> Vec<Member> {
+pub(crate) fn members_of(metrics: &Metrics, me: u64) -> Vec<Member> {
     let voters: std::collections::BTreeSet<u64> = metrics.membership_config.voter_ids().collect();
     let last = metrics.last_log_index;
     let leads = metrics.state.is_leader();

@@ -16,6 +16,7 @@ use crate::dir::DataDir;
 use crate::error::OpenError;
 use crate::log::LogStore;
 use crate::machine::ErasedMachine;
+use crate::net::peers::Peers;
 use crate::snapshot_file::SnapshotDir;
 
 /// Bytes of entries read at once for the replay.
@@ -31,6 +32,7 @@ pub(crate) struct Stored {
     pub(crate) log: LogStore,
     pub(crate) snapshots: SnapshotDir,
     pub(crate) adapter: Adapter,
+    pub(crate) peers: Arc<Peers>,
 }
 
 /// Opens everything on disk; blocking.
@@ -47,7 +49,10 @@ pub(crate) fn open_stored(
     });
     let mut adapter = Adapter::open(machine, snapshots.clone(), fail)
         .map_err(crate::snapshot_file::SnapshotError::into_open_error)?;
-    let log = LogStore::open(&dir.log(), config, fatal.clone())?;
+    let peers = Arc::new(Peers::open(config, &dir)?);
+    let heard = Arc::clone(&peers);
+    adapter.on_members = Box::new(move |members| heard.members_changed(members));
+    let log = LogStore::open(&dir.log(), &dir.mark(), config, fatal.clone())?;
     if log.purged().map(|id| id.index) > adapter.last().map(|id| id.index) {
         let purged = log.purged().map_or(0, |id| id.index);
         let found = adapter.last().map_or("none".to_owned(), |id| id.index.to_string());
@@ -56,7 +61,7 @@ pub(crate) fn open_stored(
         return Err(OpenError::damaged("raft snapshot missing or too old", dir.snapshot(), detail));
     }
     replay(&log, &mut adapter)?;
-    Ok(Stored { dir, log, snapshots, adapter })
+    Ok(Stored { dir, log, snapshots, adapter, peers })
 }
 
 /// Applies what was known to be committed. Without this a restarted node would show a state that

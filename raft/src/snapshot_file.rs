@@ -118,6 +118,11 @@ impl SnapshotFile {
         Ok((length, crc))
     }
 
+    /// Checksum of the content, as the trailer promises it.
+    pub(crate) fn content_crc(&self) -> Result<u32, SnapshotError> {
+        Ok(self.trailer()?.1)
+    }
+
     /// Reads the whole content once and compares its checksum; blocking.
     pub(crate) fn verify(&self) -> Result<(), SnapshotError> {
         let (length, want) = self.trailer()?;

@@ -1,7 +1,7 @@
 //! Why a snapshot cannot be read or written: what, in which file, at which place.
 //!
-//! These are faults of whole files or candidates. A fault of one object is a [`crate::Finding`], because
-//! reading goes on without that object.
+//! These are faults of whole files or candidates. A fault of one object is a [`crate::Finding`],
+//! because reading goes on without that object.
 
 use std::fmt;
 
@@ -30,6 +30,18 @@ pub enum SnapshotFile {
 }
 
 impl SnapshotFile {
+    /// All of them.
+    pub const ALL: [SnapshotFile; 8] = [
+        SnapshotFile::Metadata,
+        SnapshotFile::Segments,
+        SnapshotFile::TaskManager,
+        SnapshotFile::Manifest,
+        SnapshotFile::Descriptor,
+        SnapshotFile::Latest,
+        SnapshotFile::Extension,
+        SnapshotFile::Container,
+    ];
+
     /// The file's name in a snapshot's directory.
     pub const fn file_name(self) -> &'static str {
         match self {
@@ -72,7 +84,8 @@ pub enum SnapshotError {
         /// What is not supported.
         what: String,
     },
-    /// Something in the file is larger than the reader's limit; raise the limit if the file is genuine.
+    /// Something in the file is larger than the reader's limit; raise the limit if the file is
+    /// genuine.
     #[error("{file}: {place}: {bytes} bytes are more than the limit of {limit}")]
     TooLarge {
         /// The file.
@@ -113,5 +126,35 @@ impl SnapshotError {
         what: impl fmt::Display,
     ) -> Self {
         SnapshotError::Damaged { file, place: place.into(), what: what.to_string() }
+    }
+
+    /// The file that is at fault, if it is one.
+    pub fn file(&self) -> Option<SnapshotFile> {
+        match self {
+            SnapshotError::Damaged { file, .. }
+            | SnapshotError::Unsupported { file, .. }
+            | SnapshotError::TooLarge { file, .. }
+            | SnapshotError::Unwritable { file, .. }
+            | SnapshotError::Io { file, .. } => Some(*file),
+            SnapshotError::Store(error) => {
+                let name = error.key()?.rsplit('/').next()?;
+                SnapshotFile::ALL.into_iter().find(|file| file.file_name() == name)
+            }
+        }
+    }
+
+    /// What is wrong, without the name of the file.
+    pub fn what(&self) -> String {
+        match self {
+            SnapshotError::Damaged { place, what, .. } => format!("{place}: {what}"),
+            SnapshotError::Unsupported { what, .. } | SnapshotError::Unwritable { what, .. } => {
+                what.clone()
+            }
+            SnapshotError::TooLarge { place, bytes, limit, .. } => {
+                format!("{place}: {bytes} bytes are more than the limit of {limit}")
+            }
+            SnapshotError::Io { source, .. } => source.to_string(),
+            SnapshotError::Store(error) => error.to_string(),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Findings: what is odd or broken in a snapshot, where, and what reading it does about that.
 //!
-//! One list serves decoding, verification and the restore report, so that an operator reads the same words
-//! everywhere. The list is bounded; the counts are not.
+//! One list serves decoding, verification and the restore report, so that an operator reads the
+//! same words everywhere. The list is bounded; the counts are not.
 
 use std::collections::BTreeMap;
 use std::fmt;

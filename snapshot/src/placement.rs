@@ -1,7 +1,7 @@
 //! Which shard an object belongs to: the peer's own hash (snapshot format 6.3).
 //!
-//! A saved shard is a live shard, so an object filed elsewhere would be invisible to a peer that restores
-//! it. Readers ignore the stored number and place by this; writers must use it.
+//! A saved shard is a live shard, so an object filed elsewhere would be invisible to a peer that
+//! restores it. Readers ignore the stored number and place by this; writers must use it.
 
 use crate::image::{ObjectImage, SHARD_COUNT};
 
@@ -52,7 +52,8 @@ fn combine(hash: u64, value: u64) -> u64 {
     (hash ^ mixed).wrapping_mul(MULTIPLIER).wrapping_add(COMBINE_ADDEND)
 }
 
-/// `B`: joins byte after byte. The peer's characters are signed, so bytes from 0x80 on are sign-extended.
+/// `B`: joins byte after byte. The peer's characters are signed, so bytes from 0x80 on are
+/// sign-extended.
 fn hash_by_byte(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |hash, byte| combine(hash, i64::from(byte.cast_signed()).cast_unsigned()))
 }

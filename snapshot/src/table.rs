@@ -1,8 +1,8 @@
 //! Node tables: is one sound, and one made new from live allocations (snapshot format 7.4, 7.5).
 //!
-//! The peer trusts a stored table blindly and crashes on a bad index. Here a table is used only if every
-//! link, bin and sum agrees; otherwise, or when objects have been left out, it is derived from the
-//! allocations that remain. Those keep their node index, so that no handle has to change.
+//! The peer trusts a stored table blindly and crashes on a bad index. Here a table is used only if
+//! every link, bin and sum agrees; otherwise, or when objects have been left out, it is derived
+//! from the allocations that remain. Those keep their node index, so that no handle has to change.
 
 use crate::image::{
     BIN_COUNT, LEAF_BITMAP_COUNT, NODE_NONE, NodeImage, NodeTableImage, size_class_down,
@@ -85,8 +85,8 @@ impl Walk<'_> {
         }
     }
 
-    /// The node at unit 0: not in the unused part of the stack, covering something, without a neighbour
-    /// before it.
+    /// The node at unit 0: not in the unused part of the stack, covering something, without a
+    /// neighbour before it.
     fn first_region(&self) -> Result<u32, String> {
         if self.table.size == 0 {
             return Ok(NODE_NONE);
@@ -179,8 +179,9 @@ pub fn holds_exactly(table: &NodeTableImage, live: &[LiveNode]) -> bool {
 
 /// A sound table of the same size whose used nodes are exactly `live`.
 ///
-/// `live` is ascending by offset, disjoint, inside of the space, with distinct node indices inside of the
-/// table. Free regions get the lowest vacant nodes; the lowest region of a size class is handed out first.
+/// `live` is ascending by offset, disjoint, inside of the space, with distinct node indices inside
+/// of the table. Free regions get the lowest vacant nodes; the lowest region of a size class is
+/// handed out first.
 ///
 /// Errors: one of these conditions is broken.
 pub fn rebuild(old: &NodeTableImage, live: &[LiveNode]) -> Result<NodeTableImage, String> {
@@ -257,7 +258,8 @@ impl Builder {
         Builder { table }
     }
 
-    /// Fills in the nodes of all regions, last first, so that each bin starts with its lowest region.
+    /// Fills in the nodes of all regions, last first, so that each bin starts with its lowest
+    /// region.
     fn link(&mut self, placed: &[(u32, LiveNode)]) {
         let mut next = NODE_NONE;
         for (position, (index, region)) in placed.iter().enumerate().rev() {

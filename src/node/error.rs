@@ -28,6 +28,15 @@ impl NodeError {
     pub fn is_retryable(&self) -> bool {
         matches!(self, NodeError::NotLeader { .. } | NodeError::Unavailable(_))
     }
+
+    /// The same failure, met after an earlier part of the call was applied: sending the whole call again would
+    /// do that part twice, so its outcome counts as unknown.
+    pub fn after_progress(self, has_progress: bool) -> Self {
+        match has_progress && self.is_retryable() {
+            true => NodeError::OutcomeUnknown(format!("only a part of the call was done: {self}")),
+            false => self,
+        }
+    }
 }
 
 impl From<mooncake_ha_raft::ProposeError> for NodeError {

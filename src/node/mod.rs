@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
-use mooncake_ha_raft::{Node, Status};
+use mooncake_ha_raft::{Node, Role, Status};
 
 use crate::clock::Clock;
 use crate::leader::LeaderContext;
@@ -152,6 +152,14 @@ impl MasterNode {
     /// Counts of the sweeper.
     pub fn sweep_stats(&self) -> &SweepStats {
         &self.inner.sweeps
+    }
+
+    /// The node that leads, as far as this node knows.
+    pub fn status_leader(&self) -> Option<u64> {
+        match &*self.inner.raft.watch_role().borrow() {
+            Role::Leader { .. } => Some(self.inner.settings.node_id),
+            Role::Follower { leader, .. } => leader.as_ref().map(|leader| leader.id),
+        }
     }
 
     /// Everything Raft says of this node.

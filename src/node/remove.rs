@@ -46,7 +46,9 @@ impl MasterNode {
     ) -> Result<Vec<Result<(), ErrorCode>>, NodeError> {
         let mut results = Vec::with_capacity(keys.len());
         for chunk in keys.chunks(KEYS_PER_COMMAND_MAX) {
-            results.extend(self.remove_chunk(chunk, force).await?);
+            let has_progress = !results.is_empty();
+            let removed = self.remove_chunk(chunk, force).await;
+            results.extend(removed.map_err(|error| error.after_progress(has_progress))?);
         }
         Ok(results)
     }
@@ -81,7 +83,8 @@ impl MasterNode {
                 };
                 set(&mut results, at, verdict);
             }
-            self.remove_fenced(fenced, &mut results).await?;
+            let done = self.remove_fenced(fenced, &mut results).await;
+            done.map_err(|error| error.after_progress(round > 0))?;
             open = busy;
             if open.is_empty() {
                 return Ok(results);
@@ -170,7 +173,8 @@ impl MasterNode {
             if keys.is_empty() {
                 continue;
             }
-            let results = self.remove(keys, force).await?;
+            let results = self.remove(keys, force).await;
+            let results = results.map_err(|error| error.after_progress(removed > 0))?;
             removed += results.iter().filter(|result| result.is_ok()).count() as u64;
         }
         Ok(removed)

@@ -13,8 +13,11 @@ use tokio::time::timeout;
 
 use super::Service;
 use super::dispatch::dispatch;
+use super::forward::{FORWARD_MARK, ForwardError, HOLD_MAX, HOLD_STEP, NOT_LEADER};
 use crate::node::error::NodeError;
-use crate::wire::frame::{FrameError, RequestHead};
+use crate::wire::Function;
+use crate::wire::call::encode_rpc_error;
+use crate::wire::frame::{FrameError, REQUEST_HEAD_BYTES, RequestHead, RpcError};
 
 /// Room that a read asks for. A larger frame grows the buffer as its bytes arrive.
 const READ_BYTES: usize = 16 << 10;
@@ -40,6 +43,9 @@ pub enum Closed {
     /// The call could not be served here.
     #[error(transparent)]
     Node(#[from] NodeError),
+    /// The leader's answer is lost.
+    #[error(transparent)]
+    Forward(#[from] ForwardError),
     /// The network.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -74,7 +80,7 @@ async fn answer_all(
     while let Some((head, length)) = RequestHead::parse(input)? {
         // The buffer grows with what arrives, never by the length that a head announces.
         let Some(frame) = input.get(..length) else { return Ok(()) };
-        dispatch(service, &head, head.body(frame), output).await?;
+        answer(service, &head, frame, output).await?;
         input.advance(length);
         if output.len() >= SEND_BYTES {
             send(socket, output).await?;
@@ -84,6 +90,43 @@ async fn answer_all(
         *input = BytesMut::new();
     }
     Ok(())
+}
+
+/// Answers one request: here, through the leader, or not at all.
+async fn answer(
+    service: &Service,
+    head: &RequestHead,
+    frame: &[u8],
+    output: &mut Vec<u8>,
+) -> Result<(), Closed> {
+    let body = head.body(frame);
+    let attachment = frame.get(frame.len() - head.attachment_len..).unwrap_or_default();
+    let is_forwarded = attachment == FORWARD_MARK;
+    let mut waited = Duration::ZERO;
+    loop {
+        let refused = match dispatch(service, head, body, output).await {
+            Ok(()) => return Ok(()),
+            Err(error) if !error.is_retryable() => return Err(error.into()),
+            Err(error) => error,
+        };
+        if is_forwarded {
+            encode_rpc_error(head.sequence, RpcError::Exception(NOT_LEADER), output);
+            return Ok(());
+        }
+        let call = frame.get(..REQUEST_HEAD_BYTES + head.body_len).unwrap_or_default();
+        let function = Function::from_id(head.function_id);
+        match service.forwarder.call(&service.node, call, function).await {
+            Ok(answer) => {
+                output.extend_from_slice(&answer.bytes);
+                return Ok(());
+            }
+            Err(error @ ForwardError::OutcomeUnknown(_)) => return Err(error.into()),
+            Err(_) if waited >= HOLD_MAX => return Err(refused.into()),
+            Err(_) => {}
+        }
+        tokio::time::sleep(HOLD_STEP).await;
+        waited += HOLD_STEP;
+    }
 }
 
 async fn send(socket: &mut TcpStream, output: &mut Vec<u8>) -> Result<(), Closed> {

@@ -7,6 +7,7 @@ pub mod client;
 mod connection;
 mod convert;
 mod dispatch;
+mod forward;
 mod handlers;
 mod not_built;
 mod tally;
@@ -40,6 +41,7 @@ pub struct Service {
     /// Whether TCP_NODELAY is set.
     pub is_no_delay: bool,
     not_built: not_built::NotBuilt,
+    forwarder: forward::Forwarder,
     connections: AtomicUsize,
 }
 
@@ -70,6 +72,7 @@ impl Service {
             idle_timeout,
             is_no_delay,
             not_built: not_built::NotBuilt::default(),
+            forwarder: forward::Forwarder::default(),
             connections: AtomicUsize::new(0),
         }
     }

@@ -1,6 +1,7 @@
-//! Integration tests: real processes, the real wire, the stock client.
+//! Integration tests, one binary so that a small machine links once: the house rules, the command line, real
+//! processes with the stock client.
 
-#![allow(
+#![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
@@ -8,5 +9,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod cli;
+mod house;
 mod stock_client;
 mod support;

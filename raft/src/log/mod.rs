@@ -4,6 +4,7 @@
 //! entries keep their order; a read beyond the tail goes to the store on a blocking thread, never
 //! on a runtime worker. Leaves to `writer.rs` the writing, to `store.rs` the bytes on disk.
 
+pub(crate) mod mark;
 pub(crate) mod row;
 pub(crate) mod store;
 pub(crate) mod tail;
@@ -22,8 +23,9 @@ use openraft::storage::{LogState, RaftLogReader, RaftLogStorage};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{oneshot, watch};
 
-use crate::config::{Config, Durability};
+use crate::config::Config;
 use crate::error::OpenError;
+use crate::log::mark::Mark;
 use crate::log::store::{Kept, LogBackend, SledLog, StoreError};
 use crate::log::tail::Tail;
 use crate::log::writer::Op;
@@ -87,19 +89,21 @@ impl LogStore {
     /// Opens the sled log of a node; blocking.
     pub(crate) fn open(
         path: &Path,
+        mark: &Path,
         config: &Config,
         fatal: watch::Sender<Option<String>>,
     ) -> Result<Self, OpenError> {
+        let mark = Mark::open(mark)?;
         let store = Arc::new(SledLog::open(path, config.store_cache_bytes)?);
-        Self::with_store(path, store, config.log_cache_bytes, config.durability, fatal)
+        Self::with_store(path, store, mark, config, fatal)
     }
 
     /// Reads and checks a log, then starts its writer; blocking.
     pub(crate) fn with_store(
         path: &Path,
         store: Arc<dyn LogBackend>,
-        cache_bytes: usize,
-        durability: Durability,
+        mark: Mark,
+        config: &Config,
         fatal: watch::Sender<Option<String>>,
     ) -> Result<Self, OpenError> {
         let broken = |e: StoreError| match e {
@@ -112,7 +116,7 @@ impl LogStore {
             }
         };
         let Kept { vote, purged, committed } = store.kept().map_err(broken)?;
-        let mut tail = Tail::new(cache_bytes);
+        let mut tail = Tail::new(config.log_cache_bytes);
         if let Some(purged) = purged {
             tail.purge_to(purged);
         }
@@ -123,6 +127,7 @@ impl LogStore {
                 tail.stored_to(index);
             })
             .map_err(broken)?;
+        check_reach(&mark, &tail, vote.as_ref())?;
         // Without a disk sync of appends a power cut may take entries but leave the id.
         let committed = committed.min(tail.last());
         let shared = Arc::new(Shared {
@@ -133,7 +138,7 @@ impl LogStore {
             committed: Mutex::new(Committed { id: committed, dirty: false }),
             fatal,
         });
-        let (queue, thread) = writer::spawn(Arc::clone(&shared), durability)
+        let (queue, thread) = writer::spawn(Arc::clone(&shared), mark, config.durability)
             .map_err(OpenError::io("start the writer of", path))?;
         Ok(Self { shared, queue, thread: Arc::new(Mutex::new(Some(thread))) })
     }
@@ -247,6 +252,22 @@ impl LogStore {
         let read = move || this.read_blocking(from, to, bytes_max);
         Ok(tokio::task::spawn_blocking(read).await.map_err(io::Error::other)??)
     }
+}
+
+/// Checks that nothing is missing at the end of the log, where sled would not notice.
+fn check_reach(mark: &Mark, tail: &Tail, vote: Option<&Vote>) -> Result<(), OpenError> {
+    let least = mark.least();
+    let next = tail.last().map_or(0, |last| last.index.saturating_add(1));
+    let term = vote.map_or(0, |vote| vote.leader_id.term);
+    if next < least.next || term < least.term {
+        let detail = format!(
+            "the log ends before index {next} in term {term}, but it was on disk up to index {} \
+             in term {}",
+            least.next, least.term
+        );
+        return Err(OpenError::damaged("end of the raft log", mark.path(), detail));
+    }
+    Ok(())
 }
 
 /// Where entries are.

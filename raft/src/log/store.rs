@@ -328,7 +328,7 @@ impl SledLog {
     /// Deletes the one group left before the purge point if all of it is purged, as happens when
     /// a raft snapshot overtakes the log.
     fn purge_last_group(&self, first: u64, upto: u64) -> Result<bool, StoreError> {
-        if first > upto || self.read(upto.saturating_add(1), u64::MAX, 1)?.first().is_some() {
+        if first > upto || !self.read(upto.saturating_add(1), u64::MAX, 1)?.is_empty() {
             return Ok(false);
         }
         let mut batch = sled::Batch::default();

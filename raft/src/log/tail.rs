@@ -233,7 +233,7 @@ mod tests {
         let tail = filled(10_000, 1000, usize::MAX);
         let point = tail.purge_point(1 << 20).unwrap();
         let kept = tail.bytes_after(Some(point));
-        assert!(kept >= 1 << 20 && kept <= (1 << 20) + 2 * MARK_BYTES, "{kept}");
+        assert!((1 << 20..=(1 << 20) + 2 * MARK_BYTES).contains(&kept), "{kept}");
         assert_eq!(tail.purge_point(1 << 40), None);
     }
 }

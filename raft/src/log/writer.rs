@@ -6,7 +6,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::config::Durability;
 use crate::log::Shared;
+use crate::log::mark::{Least, Mark};
 use crate::log::store::{StoreError, panic_text};
 use crate::record::entry_bytes;
 use crate::types::{Entry, Flushed, LogId, Vote};
@@ -58,15 +59,18 @@ pub(crate) enum Op {
 /// Starts the thread.
 pub(crate) fn spawn(
     shared: Arc<Shared>,
+    mark: Mark,
     durability: Durability,
 ) -> std::io::Result<(Sender<Op>, JoinHandle<()>)> {
     let (sender, receiver) = channel();
     let writer = Writer {
         shared,
+        mark,
         hard: durability == Durability::Sync,
         debt: None,
         dead: None,
         written: None,
+        term: 0,
     };
     let handle = std::thread::Builder::new()
         .name("raft-log".to_owned())
@@ -76,6 +80,7 @@ pub(crate) fn spawn(
 
 struct Writer {
     shared: Arc<Shared>,
+    mark: Mark,
     hard: bool,
     /// Purged entries up to here may still have rows.
     debt: Option<u64>,
@@ -83,6 +88,8 @@ struct Writer {
     dead: Option<StoreError>,
     /// Newest entry handed to the store.
     written: Option<u64>,
+    /// Term of the newest vote handed to the store.
+    term: u64,
 }
 
 /// Whoever waits for the current group.
@@ -97,6 +104,7 @@ impl Writer {
     fn run(mut self, queue: &Receiver<Op>) {
         self.debt = self.shared.tail.lock().purged().map(|id| id.index);
         self.written = self.shared.tail.lock().last().map(|id| id.index);
+        self.term = self.shared.vote.lock().map_or(0, |vote| vote.leader_id.term);
         loop {
             let pause = if self.debt.is_some() { PURGE_PAUSE } else { IDLE };
             let group = match queue.recv_timeout(pause) {
@@ -174,11 +182,13 @@ impl Writer {
                 }
                 Op::Truncate { from } => self.flush_pending(&mut pending).and_then(|()| {
                     self.written = self.written.min(from.checked_sub(1));
+                    self.mark.lower(from).map_err(|e| self.failed_mark(&e))?;
                     store.truncate_from(from)
                 }),
                 Op::Vote { vote, done } => {
                     waiting.dones.push(done);
                     hard = true;
+                    self.term = vote.leader_id.term;
                     self.flush_pending(&mut pending).and_then(|()| store.put_vote(&vote))
                 }
                 Op::Purge { upto } => self.flush_pending(&mut pending).and_then(|()| {
@@ -199,7 +209,20 @@ impl Writer {
         };
         // Whoever comes after a failure must hear of it too.
         group.for_each(|op| waiting.add(op));
-        result.and_then(|()| self.put_committed()).and_then(|()| store.sync(hard))
+        result?;
+        self.put_committed()?;
+        store.sync(hard)?;
+        if hard {
+            let next = self.written.map_or(0, |index| index.saturating_add(1));
+            let least = Least { next, term: self.term };
+            self.mark.raise(least).map_err(|e| self.failed_mark(&e))?;
+        }
+        Ok(())
+    }
+
+    fn failed_mark(&self, error: &std::io::Error) -> StoreError {
+        let path = self.mark.path().to_owned();
+        StoreError::Failed { path, doing: "write the mark", detail: error.to_string() }
     }
 
     fn flush_pending(&mut self, pending: &mut Vec<Entry>) -> Result<(), StoreError> {
@@ -274,10 +297,7 @@ fn collect(first: Op, queue: &Receiver<Op>) -> Vec<Op> {
         if last || group.len() >= GROUP_OPS_MAX || bytes >= GROUP_BYTES_MAX {
             break;
         }
-        next = match queue.try_recv() {
-            Ok(op) => Some(op),
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
-        };
+        next = queue.try_recv().ok();
     }
     group
 }

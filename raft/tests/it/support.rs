@@ -105,6 +105,15 @@ impl Member {
         Ok(Self { node, machine })
     }
 
+    pub async fn open_on(
+        listener: tokio::net::TcpListener,
+        config: Config,
+    ) -> Result<Self, mooncake_ha_raft::OpenError> {
+        let machine = Arc::new(Counter::default());
+        let node = Node::open_on(Some(listener), config, Arc::clone(&machine)).await?;
+        Ok(Self { node, machine })
+    }
+
     pub async fn add(&self, number: u64) {
         assert_eq!(self.node.propose(add(number, 0)).await.unwrap(), number);
     }
@@ -122,6 +131,3 @@ pub async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
-
-/// Shows what a node logs when `RAFT_TEST_LOG` is set.
-pub fn log() {}

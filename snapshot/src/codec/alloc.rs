@@ -1,7 +1,7 @@
 //! Allocator states inside the file `segments` (snapshot format 7.3, 7.4).
 //!
-//! Reads shapes and sizes only; whether a node table makes sense is judged by `table::check`. The table's
-//! length is compared with a limit before the packed table is opened.
+//! Reads shapes and sizes only; whether a node table makes sense is judged by `table::check`. The
+//! table's length is compared with a limit before the packed table is opened.
 
 use super::compress::{FrameFault, Opener, Packer};
 use super::msgpack::{Fault, Read, Reader, Writer};

@@ -1,7 +1,7 @@
 //! zstd frames: one whole frame each, with content size and content checksum (snapshot format 3).
 //!
-//! Guards memory: nothing is decompressed before the frame's own size has been compared with the limit and
-//! with what is left of the snapshot's budget.
+//! Guards memory: nothing is decompressed before the frame's own size has been compared with the
+//! limit and with what is left of the snapshot's budget.
 
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe;

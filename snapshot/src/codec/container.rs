@@ -1,8 +1,8 @@
 //! All payloads of a snapshot in one stream, for the compaction of the log.
 //!
-//! Layout (integers little-endian): magic, version, then sections, each as tag, length, bytes, crc32 of
-//! tag, length and bytes; an end tag without bytes closes the stream. The bytes are those of the files, so
-//! there is one codec with two callers.
+//! Layout (integers little-endian): magic, version, then sections, each as tag, length, bytes,
+//! crc32 of tag, length and bytes; an end tag without bytes closes the stream. The bytes are those
+//! of the files, so there is one codec with two callers.
 
 use std::io::{Read, Write};
 
@@ -58,10 +58,11 @@ fn crc_of(tag: u8, length: [u8; 8], bytes: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Reads a stream written by [`write_container`] up to its end tag; `section_bytes_max` bounds each payload.
+/// Reads a stream written by [`write_container`] up to its end tag; `section_bytes_max` bounds each
+/// payload.
 ///
-/// Errors: a broken or foreign stream, a payload beyond the limit, the stream's own errors. Memory grows
-/// only with bytes that have arrived.
+/// Errors: a broken or foreign stream, a payload beyond the limit, the stream's own errors. Memory
+/// grows only with bytes that have arrived.
 pub fn read_container(
     from: &mut dyn Read,
     section_bytes_max: u64,

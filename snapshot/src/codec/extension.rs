@@ -1,10 +1,10 @@
 //! Our own file beside the peer's: everything that their format has no place for.
 //!
-//! Layout (integers little-endian): magic, version, length of the record, the record (bincode, fixed-size
-//! integers), number of sections, each section as name length, name, length, bytes; last a crc32 of all
-//! that comes before it. The record starts with a crc32 of each payload file, so a snapshot whose files do
-//! not belong together is recognised. Read only as a whole: any fault costs the candidate, because
-//! restoring without it would silently forget policies and pending work.
+//! Layout (integers little-endian): magic, version, length of the record, the record (bincode,
+//! fixed-size integers), number of sections, each section as name length, name, length, bytes; last
+//! a crc32 of all that comes before it. The record starts with a crc32 of each payload file, so a
+//! snapshot whose files do not belong together is recognised. Read only as a whole: any fault costs
+//! the candidate, because restoring without it would silently forget policies and pending work.
 
 use std::collections::BTreeMap;
 

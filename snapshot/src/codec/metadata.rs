@@ -1,7 +1,8 @@
-//! The file `metadata`: shards of objects, discarded replicas, the replica counter (snapshot format 4).
+//! The file `metadata`: shards of objects, discarded replicas, the replica counter (snapshot format
+//! 4).
 //!
-//! Works shard by shard in both directions, so that the objects never exist twice. A record that breaks the
-//! format costs that object; a file or shard that does costs the candidate.
+//! Works shard by shard in both directions, so that the objects never exist twice. A record that
+//! breaks the format costs that object; a file or shard that does costs the candidate.
 
 use std::borrow::Borrow;
 
@@ -13,8 +14,8 @@ use crate::finding::{DropReason, Findings};
 use crate::image::{DiscardedImage, ObjectImage, SHARD_COUNT};
 
 const FILE: SnapshotFile = SnapshotFile::Metadata;
-/// Greatest size of one shard before compression. A group's members share a shard, so this also bounds a
-/// group: some five million objects.
+/// Greatest size of one shard before compression. A group's members share a shard, so this also
+/// bounds a group: some five million objects.
 pub const RAW_SHARD_BYTES_MAX: u64 = 1 << 30;
 
 /// The file's top level: shards still packed, the rest read.
@@ -184,8 +185,8 @@ impl ShardEncoder {
 
     /// Packs the objects of one shard, which must come ascending by name (snapshot format 4.1).
     ///
-    /// Errors: [`SnapshotError::Unwritable`] if the shard number does not exist, the order is broken, a name
-    /// comes twice or the shard is too large.
+    /// Errors: [`SnapshotError::Unwritable`] if the shard number does not exist, the order is
+    /// broken, a name comes twice or the shard is too large.
     pub fn encode<O: Borrow<ObjectImage>>(
         &mut self,
         shard: u16,

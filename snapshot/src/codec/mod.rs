@@ -1,8 +1,9 @@
 //! Bytes to values and back: the peer's three payload files and our extension.
 //!
-//! Works shard by shard; [`Decoder`] and [`SnapshotEncoder`] never hold more than one shard beside their
-//! caller's data (and the packed frames). What a whole image must fulfil across shards is `settle`'s
-//! concern. Every size found in a file is compared with [`Limits`] before memory is asked for.
+//! Works shard by shard; [`Decoder`] and [`SnapshotEncoder`] never hold more than one shard beside
+//! their caller's data (and the packed frames). What a whole image must fulfil across shards is
+//! `settle`'s concern. Every size found in a file is compared with [`Limits`] before memory is
+//! asked for.
 
 mod alloc;
 mod compress;
@@ -137,8 +138,8 @@ impl SnapshotEncoder {
 
     /// Adds everything else and returns the files.
     ///
-    /// Errors: a shard was given twice, a record of the extension is too large, or the compression library
-    /// failed.
+    /// Errors: a shard was given twice, a record of the extension is too large, or the compression
+    /// library failed.
     pub fn finish(self, globals: &Globals) -> Result<Payloads, SnapshotError> {
         let io = |file| move |source| SnapshotError::Io { file, source };
         let mut packer = Packer::new(self.level).map_err(io(SnapshotFile::Segments))?;
@@ -180,14 +181,16 @@ pub struct Decoder<'a> {
 /// One shard as it was stored.
 #[derive(Debug)]
 pub struct DecodedShard {
-    /// The number under which it was stored. Objects are placed by [`crate::placement`], not by this.
+    /// The number under which it was stored. Objects are placed by [`crate::placement`], not by
+    /// this.
     pub stored: u16,
     /// Its objects, in file order.
     pub objects: Vec<ObjectImage>,
 }
 
 impl<'a> Decoder<'a> {
-    /// Reads everything but the objects, and checks the payloads against the extension if there is one.
+    /// Reads everything but the objects, and checks the payloads against the extension if there is
+    /// one.
     ///
     /// Errors: any fault outside of a single object or task.
     pub fn open(payloads: &'a Payloads, limits: &Limits) -> Result<Self, SnapshotError> {
@@ -251,6 +254,32 @@ impl<'a> Decoder<'a> {
     /// Everything but the objects, and what was found.
     pub fn finish(self) -> (Globals, Findings) {
         (self.globals, self.findings)
+    }
+}
+
+/// Reads payloads of which nothing may be left out, as a node's own state must be; hands on shard
+/// by shard.
+///
+/// Errors: anything that [`Decoder`] finds, findings that cost an object or task included, and what
+/// `on_shard` returns.
+pub fn decode_exact<E: From<SnapshotError>>(
+    payloads: &Payloads,
+    limits: &Limits,
+    mut on_shard: impl FnMut(DecodedShard) -> Result<(), E>,
+) -> Result<Globals, E> {
+    let mut decoder = Decoder::open(payloads, limits)?;
+    while let Some(shard) = decoder.next_shard()? {
+        refuse_losses(&decoder.findings)?;
+        on_shard(shard)?;
+    }
+    refuse_losses(&decoder.findings)?;
+    Ok(decoder.globals)
+}
+
+fn refuse_losses(findings: &Findings) -> Result<(), SnapshotError> {
+    match findings.list.iter().find(|finding| finding.effect > Effect::Repaired) {
+        Some(finding) => Err(SnapshotError::damaged(finding.file, "the file", finding)),
+        None => Ok(()),
     }
 }
 

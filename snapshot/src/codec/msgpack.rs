@@ -1,8 +1,8 @@
 //! Bounded MessagePack reader and shortest-form writer (snapshot format 3).
 //!
-//! The reader walks a slice and allocates nothing: a length found in the bytes is only ever compared with
-//! what is left of the slice. Depth costs no stack, because skipping counts instead of recursing. Which
-//! values are expected where is the other codec files' business.
+//! The reader walks a slice and allocates nothing: a length found in the bytes is only ever
+//! compared with what is left of the slice. Depth costs no stack, because skipping counts instead
+//! of recursing. Which values are expected where is the other codec files' business.
 
 use std::fmt;
 

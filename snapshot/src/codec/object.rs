@@ -1,7 +1,8 @@
 //! Objects and replicas, bytes to values and back (snapshot format 4.2, 4.3, 5).
 //!
-//! Reads the layouts v1 to v5 and writes the layout of the current release (v4, or v5 if the object has a
-//! checksum). Judges a record by itself only; whether its segment and allocation exist is `settle`'s work.
+//! Reads the layouts v1 to v5 and writes the layout of the current release (v4, or v5 if the object
+//! has a checksum). Judges a record by itself only; whether its segment and allocation exist is
+//! `settle`'s work.
 
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use crate::image::{
 };
 use crate::placement::DEFAULT_TENANT;
 
-/// The greatest instant that the peer can represent, in milliseconds since the Unix epoch: it counts
-/// nanoseconds in a signed 64-bit number.
+/// The greatest instant that the peer can represent, in milliseconds since the Unix epoch: it
+/// counts nanoseconds in a signed 64-bit number.
 pub const INSTANT_MS_MAX: u64 = 9_223_372_036_854;
 
 /// Fields before the replicas in every layout.

@@ -1,7 +1,8 @@
 //! The file `segments`: segments, allocators, clients, local-disk state (snapshot format 7).
 //!
-//! Any fault here costs the candidate: objects cannot be judged without it. Reads segments of eight, nine
-//! and more fields (a later release may append some; the first nine are used), refuses cachelib.
+//! Any fault here costs the candidate: objects cannot be judged without it. Reads segments of
+//! eight, nine and more fields (a later release may append some; the first nine are used), refuses
+//! cachelib.
 
 use super::alloc::{read_buffer_allocator, write_buffer_allocator};
 use super::compress::{FrameFault, Opener, Packer};
@@ -63,7 +64,8 @@ impl SegmentsReader<'_> {
         if has_segments {
             Ok(image)
         } else {
-            // The peer takes such a file for "no segments", drops every object and calls it success.
+            // The peer takes such a file for "no segments", drops every object and calls it
+            // success.
             Err(SnapshotError::damaged(FILE, "top level", "ms (the segments) is missing"))
         }
     }
@@ -188,7 +190,8 @@ fn read_disk(reader: &mut Reader<'_>) -> Read<LocalDiskImage> {
     Ok(disk)
 }
 
-/// A queued object: `[tenant, key, size]`, or in the old form only a size, the rest being in the map key.
+/// A queued object: `[tenant, key, size]`, or in the old form only a size, the rest being in the
+/// map key.
 fn read_disk_task(
     reader: &mut Reader<'_>,
     scoped_key: &[u8],

@@ -1,7 +1,8 @@
-//! The offset allocator's state as a snapshot holds it, and its size classes (snapshot format 7.3 to 7.5).
+//! The offset allocator's state as a snapshot holds it, and its size classes (snapshot format 7.3
+//! to 7.5).
 //!
-//! Only the plain value and the arithmetic that a reader needs to judge it: `check` and `rebuild` work on
-//! it. Allocating and freeing is the live allocator's business.
+//! Only the plain value and the arithmetic that a reader needs to judge it: `check` and `rebuild`
+//! work on it. Allocating and freeing is the live allocator's business.
 
 /// Link value that means "none".
 pub const NODE_NONE: u32 = u32::MAX;
@@ -51,7 +52,8 @@ pub struct OffsetAllocatorImage {
 pub struct NodeTableImage {
     /// Units managed.
     pub size: u32,
-    /// Greatest number of nodes to which the table may grow. Invariant: `nodes.len() <= max_capacity`.
+    /// Greatest number of nodes to which the table may grow. Invariant: `nodes.len() <=
+    /// max_capacity`.
     pub max_capacity: u32,
     /// Sum of the free regions in units.
     pub free_storage: u32,
@@ -101,7 +103,8 @@ impl NodeImage {
     };
 }
 
-/// The unit bits of a segment of `capacity` bytes: the smallest for which the offset space suffices.
+/// The unit bits of a segment of `capacity` bytes: the smallest for which the offset space
+/// suffices.
 pub fn multiplier_bits(capacity: u64) -> u32 {
     (0..u64::BITS).find(|&bits| capacity >> bits <= OFFSET_SPACE_MAX).unwrap_or(u64::BITS - 1)
 }

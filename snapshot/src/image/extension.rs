@@ -1,8 +1,8 @@
 //! What a node knows and the peer's format has no place for.
 //!
-//! Saved in one file of ours beside the peer's files; see `codec::extension` for its bytes. The fields are
-//! the format: a new field means a new version of that file. Records whose owner wants to change them
-//! without a new version go into `sections`.
+//! Saved in one file of ours beside the peer's files; see `codec::extension` for its bytes. The
+//! fields are the format: a new field means a new version of that file. Records whose owner wants
+//! to change them without a new version go into `sections`.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! The image: a plain, owned, ordered mirror of what a snapshot holds.
 //!
-//! It guards nothing by itself; a decoded image has been checked by `settle`, and an image that a node
-//! builds is the node's responsibility. No live state, no locks, no clock. Conversion from and to the
-//! state machine is the caller's work.
+//! It guards nothing by itself; a decoded image has been checked by `settle`, and an image that a
+//! node builds is the node's responsibility. No live state, no locks, no clock. Conversion from and
+//! to the state machine is the caller's work.
 
 mod allocator;
 mod extension;

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::uuid::Uuid;
 
-/// The identity of an object: tenant and key. Orders by tenant bytes, then key bytes, as the files do.
+/// The identity of an object: tenant and key. Orders by tenant bytes, then key bytes, as the files
+/// do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectName {
     /// The name space; `default` without multi-tenancy, never empty.

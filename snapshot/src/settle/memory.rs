@@ -1,7 +1,9 @@
-//! Memory: every allocation inside its segment, none overlapping, every node table as the allocations say.
+//! Memory: every allocation inside its segment, none overlapping, every node table as the
+//! allocations say.
 //!
-//! The allocation record of a replica says the same place in three ways (address, offset, node) and its size
-//! twice; it is believed only if they agree. The node table is derived data: where it differs, it gives way.
+//! The allocation record of a replica says the same place in three ways (address, offset, node) and
+//! its size twice; it is believed only if they agree. The node table is derived data: where it
+//! differs, it gives way.
 
 use std::collections::BTreeMap;
 
@@ -104,21 +106,33 @@ pub(super) fn settle_memory(
     for claims in claims.values_mut() {
         conflicts.find(claims);
     }
+    let is_whole = losses.is_empty() && item_losses.is_empty();
     leave_out(image, losses, findings);
-    let mut position = 0;
-    image.globals.discarded.retain(|_| {
-        let loss = item_losses.get(&position);
-        position += 1;
-        if let Some(what) = loss {
-            let item = format!("discarded item {}", position - 1);
-            findings.item(SnapshotFile::Metadata, item, Effect::ItemDropped, what);
-        }
-        loss.is_none()
-    });
-    for (segment, what) in refit_allocators(image)? {
+    drop_items(&mut image.globals, &item_losses, findings);
+    let notes = if is_whole {
+        refit_to(&mut image.globals, claims)?
+    } else {
+        drop(claims);
+        refit_allocators(image)?
+    };
+    for (segment, what) in notes {
         findings.item(SnapshotFile::Segments, segment, Effect::Repaired, what);
     }
     Ok(())
+}
+
+/// Removes discarded items, with a finding for each.
+fn drop_items(globals: &mut Globals, losses: &ItemLosses, findings: &mut Findings) {
+    let mut position = 0;
+    globals.discarded.retain(|_| {
+        let loss = losses.get(&position);
+        if let Some(what) = loss {
+            let item = format!("discarded item {position}");
+            findings.item(SnapshotFile::Metadata, item, Effect::ItemDropped, what);
+        }
+        position += 1;
+        loss.is_none()
+    });
 }
 
 fn geometries(globals: &Globals, findings: &mut Findings) -> BTreeMap<Uuid, Geometry> {
@@ -226,8 +240,8 @@ fn claim_all(
     Ok(())
 }
 
-/// Finds claims that exclude each other. Which of two objects is right cannot be known, so both go; memory
-/// that must not be reused yet stays so.
+/// Finds claims that exclude each other. Which of two objects is right cannot be known, so both go;
+/// memory that must not be reused yet stays so.
 struct Conflicts<'a> {
     losses: &'a mut Losses,
     item_losses: &'a mut ItemLosses,
@@ -237,7 +251,7 @@ impl Conflicts<'_> {
     /// Looks at the claims of one segment.
     fn find(&mut self, claims: &mut Vec<Claim>) {
         claims.retain(|claim| !self.is_lost(claim.owner));
-        claims.sort_by_key(|claim| claim.live.offset);
+        claims.sort_unstable_by_key(|claim| claim.live.offset);
         let mut reach: Option<(u64, Owner)> = None;
         for claim in claims.iter() {
             let end = u64::from(claim.live.offset) + u64::from(claim.live.size);
@@ -252,12 +266,13 @@ impl Conflicts<'_> {
             }
         }
         claims.retain(|claim| !self.is_lost(claim.owner));
-        claims.sort_by_key(|claim| claim.live.node);
-        for pair in claims.windows(2) {
-            if let [first, second] = pair
-                && first.live.node == second.live.node
-            {
-                self.exclude(first.owner, second.owner, "the allocator node");
+        let entries = claims.iter().map(|claim| claim.live.node as usize + 1).max().unwrap_or(0);
+        let mut holders: Vec<Option<u32>> = vec![None; entries];
+        for (position, claim) in claims.iter().enumerate() {
+            let Some(holder) = holders.get_mut(claim.live.node as usize) else { continue };
+            match holder.and_then(|holder| claims.get(holder as usize)) {
+                Some(first) => self.exclude(first.owner, claim.owner, "the allocator node"),
+                None => *holder = u32::try_from(position).ok(),
             }
         }
     }
@@ -290,20 +305,32 @@ fn words(owner: Owner) -> String {
     }
 }
 
-/// Makes every allocator hold exactly the allocations of the image's objects and discarded replicas.
+/// Makes every allocator hold exactly the allocations of the image's objects and discarded
+/// replicas.
 ///
-/// A sound table that does so already stays as it is, node for node; any other is made new. Returns the
-/// segments whose allocator changed, with the reason.
+/// A sound table that does so already stays as it is, node for node; any other is made new. Returns
+/// the segments whose allocator changed, with the reason.
 ///
-/// Errors: two allocations overlap or share a node, which [`decode_image`](super::decode_image) rules out.
+/// Errors: two allocations overlap or share a node, which [`decode_image`](super::decode_image)
+/// rules out.
 pub fn refit_allocators(image: &mut Image) -> Result<Vec<(Uuid, String)>, SnapshotError> {
     let mut ignored = Findings::default();
     let geometries = geometries(&image.globals, &mut ignored);
     let mut claims = collect(image, &geometries, &mut Losses::new(), &mut ItemLosses::new());
+    for claims in claims.values_mut() {
+        claims.sort_unstable_by_key(|claim| claim.live.offset);
+    }
+    refit_to(&mut image.globals, claims)
+}
+
+/// Makes every allocator hold exactly these claims, which are ascending by offset.
+fn refit_to(
+    globals: &mut Globals,
+    mut claims: Claims,
+) -> Result<Vec<(Uuid, String)>, SnapshotError> {
     let mut notes = Vec::new();
-    for segment in &mut image.globals.segments.segments {
-        let mut claims = claims.remove(&segment.id).unwrap_or_default();
-        claims.sort_by_key(|claim| claim.live.offset);
+    for segment in &mut globals.segments.segments {
+        let claims = claims.remove(&segment.id).unwrap_or_default();
         let note = refit(segment, &claims).map_err(|what| {
             let place = format!("segment {}", segment.id);
             SnapshotError::damaged(SnapshotFile::Segments, place, what)

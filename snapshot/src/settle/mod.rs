@@ -1,9 +1,9 @@
 //! A whole image from payloads, made consistent: what does not fit is left out and named.
 //!
-//! Guards everything that needs more than one shard: names, places, segments, memory ranges, node tables.
-//! After this an image can be loaded without further checks. Objects pay for their own faults only; what
-//! time does to them is `normalize`'s business. For snapshots whose every fault must be fatal (the log's
-//! own), use [`crate::Decoder`] and refuse findings.
+//! Guards everything that needs more than one shard: names, places, segments, memory ranges, node
+//! tables. After this an image can be loaded without further checks. Objects pay for their own
+//! faults only; what time does to them is `normalize`'s business. For snapshots whose every fault
+//! must be fatal (the log's own), use [`crate::Decoder`] and refuse findings.
 
 mod memory;
 mod names;
@@ -28,15 +28,6 @@ pub struct Decoded {
     pub objects_seen: u64,
     /// Bytes of the objects whose record could be read.
     pub bytes_seen: u64,
-}
-
-impl Decoded {
-    /// Whether there were objects and damage took every one of them. Such a snapshot counts as unreadable.
-    pub fn is_hollow(&self) -> bool {
-        self.objects_seen > 0
-            && self.image.object_count() == 0
-            && self.findings.lost_to_damage() >= self.objects_seen
-    }
 }
 
 /// Why an object is left out.

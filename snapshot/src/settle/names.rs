@@ -1,7 +1,8 @@
 //! Names and shards: each object where the peer's hash puts it, no name twice.
 //!
-//! A record under a wrong shard number is taken (another build of the peer may hash differently), but if its
-//! name exists at the right place, the misfiled one is the damaged one: its name was changed by an error.
+//! A record under a wrong shard number is taken (another build of the peer may hash differently),
+//! but if its name exists at the right place, the misfiled one is the damaged one: its name was
+//! changed by an error.
 
 use std::collections::BTreeMap;
 

@@ -95,7 +95,7 @@ async fn start(
     for chunk in chunks(items) {
         let (config, rules) = (write.clone(), settings.rules);
         let start = Start { client, tenant: None, items: chunk.items, config, rules };
-        let started = match service.node.propose(&Command::PutStart(start)).await? {
+        let started = match propose(service, Command::PutStart(start), !all.is_empty()).await? {
             Reply::Starts(started) => started,
             other => return Err(unexpected(&other)),
         };
@@ -121,7 +121,7 @@ async fn end(
     let mut all = Vec::with_capacity(metas.len());
     for chunk in chunks(items) {
         let end = End { client, tenant: None, items: chunk.items, select };
-        let ended = results(service.node.propose(&Command::PutEnd(end)).await?)?;
+        let ended = results(propose(service, Command::PutEnd(end), !all.is_empty()).await?)?;
         all.extend(merge(&chunk.is_valid, ended));
     }
     Ok(all)
@@ -141,10 +141,17 @@ async fn revoke(
     let mut all = Vec::with_capacity(keys.len());
     for chunk in chunks(items) {
         let revoke = Revoke { client, tenant: None, keys: chunk.items, select };
-        let revoked = results(service.node.propose(&Command::PutRevoke(revoke)).await?)?;
+        let revoked =
+            results(propose(service, Command::PutRevoke(revoke), !all.is_empty()).await?)?;
         all.extend(merge(&chunk.is_valid, revoked));
     }
     Ok(all)
+}
+
+/// Proposes one command of a batch.
+async fn propose(service: &Service, command: Command, has_progress: bool) -> Answer<Reply> {
+    let reply = service.node.propose(&command).await;
+    reply.map_err(|error| error.after_progress(has_progress))
 }
 
 fn results(reply: Reply) -> Result<Vec<Ended>, NodeError> {

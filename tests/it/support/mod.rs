@@ -20,4 +20,5 @@ pub use config::WriteConfig;
 pub use eventually::{eventually, eventually_within, holds_for, wall_ms};
 pub use load::{LoadOptions, LoadReport};
 pub use master::{Kind, Master};
+pub use process::Process;
 pub use stock_client::{Got, Placed, StockClient, Value};

@@ -1,0 +1,214 @@
+//! A raft snapshot on its way to a peer.
+//!
+//! Guards: the file arrives whole or is not installed (its checksums are verified before raft
+//! hears of it); a broken transfer goes on where it stopped; standing still ends it, taking long
+//! does not. Leaves to the adapter the installing.
+
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use openraft::storage::Snapshot;
+use parking_lot::Mutex;
+use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
+
+use crate::net::client::{Connection, Wire, body_of};
+use crate::net::frame::{Frame, HELLO_BYTES_MAX, Kind};
+use crate::net::message::{Channel, SnapshotBegin, SnapshotResume, SnapshotSay};
+use crate::net::server::{Server, pack};
+use crate::record::{MetaRecord, VoteRecord};
+use crate::snapshot_file::{SnapshotDir, SnapshotFile};
+use crate::types::{NodeId, Vote};
+
+/// Bytes in one frame of a transfer.
+const CHUNK_BYTES: usize = 1 << 20;
+/// How often the receiver shows that it is still installing.
+const ALIVE: Duration = Duration::from_secs(1);
+/// Largest frame a receiver takes: a chunk.
+const FRAME_BYTES_MAX: usize = CHUNK_BYTES + HELLO_BYTES_MAX;
+
+/// Sends a file; returns the vote of the peer once it is installed there.
+pub(crate) async fn send(
+    connection: &Connection,
+    vote: Vote,
+    file: &SnapshotFile,
+) -> std::io::Result<Vote> {
+    let idle = connection.peers.config.snapshot_idle;
+    let mut wire = connection.connect(Channel::Snapshot).await?;
+    let begin = SnapshotBegin {
+        vote: VoteRecord::from(&vote),
+        meta: MetaRecord::from(&file.meta),
+        bytes: file.bytes,
+        crc: file.content_crc().map_err(std::io::Error::other)?,
+    };
+    within(idle, wire.send(&Frame::new(Kind::SnapshotBegin, 0, pack(&begin)?))).await?;
+    let resume = within(idle, wire.receive(HELLO_BYTES_MAX)).await?;
+    let resume: SnapshotResume = body_of(&resume, Kind::SnapshotResume)?;
+    let mut offset = resume.offset.min(file.bytes);
+    tracing::info!(to = connection.to, bytes = file.bytes, offset, "sending a raft snapshot");
+    while offset < file.bytes {
+        let chunk = read_chunk(file, offset).await?;
+        let next = offset.saturating_add(chunk.len() as u64);
+        within(idle, wire.send(&Frame::new(Kind::SnapshotChunk, offset, chunk))).await?;
+        offset = next;
+    }
+    within(idle, wire.send(&Frame::new(Kind::SnapshotEnd, 0, Bytes::new()))).await?;
+    loop {
+        let frame = within(idle, wire.receive(HELLO_BYTES_MAX)).await?;
+        if frame.kind == Kind::SnapshotAlive {
+            continue;
+        }
+        let say: SnapshotSay = body_of(&frame, Kind::SnapshotReply)?;
+        return say.map(Vote::from).map_err(std::io::Error::other);
+    }
+}
+
+async fn within<T>(
+    idle: Duration,
+    work: impl Future<Output = std::io::Result<T>>,
+) -> std::io::Result<T> {
+    let stands = || std::io::Error::new(std::io::ErrorKind::TimedOut, "the transfer stands still");
+    timeout(idle, work).await.map_err(|_| stands())?
+}
+
+async fn read_chunk(file: &SnapshotFile, offset: u64) -> std::io::Result<Bytes> {
+    let left = usize::try_from(file.bytes.saturating_sub(offset)).unwrap_or(usize::MAX);
+    let handle = Arc::clone(&file.file);
+    let read = move || {
+        let mut chunk = vec![0; left.min(CHUNK_BYTES)];
+        handle.read_exact_at(&mut chunk, offset)?;
+        Ok(chunk.into())
+    };
+    tokio::task::spawn_blocking(read).await.map_err(std::io::Error::other)?
+}
+
+/// Part of a raft snapshot that arrived before its connection broke.
+struct Partial {
+    begin: SnapshotBegin,
+    path: PathBuf,
+    offset: u64,
+}
+
+/// Where raft snapshots arrive.
+pub(crate) struct Inbox {
+    dir: SnapshotDir,
+    /// At most one unfinished file is kept.
+    partial: Mutex<Option<Partial>>,
+    counter: AtomicU64,
+}
+
+impl Inbox {
+    pub(crate) fn new(dir: SnapshotDir) -> Self {
+        Self { dir, partial: Mutex::new(None), counter: AtomicU64::new(0) }
+    }
+
+    /// Takes up the unfinished file if it is of the same raft snapshot, else starts a new one.
+    fn begin(&self, begin: SnapshotBegin) -> std::io::Result<Partial> {
+        if let Some(partial) = self.partial.lock().take() {
+            let (old, new) = (&partial.begin, &begin);
+            if (old.bytes, old.crc, &old.meta) == (new.bytes, new.crc, &new.meta) {
+                return Ok(Partial { begin, ..partial });
+            }
+            std::fs::remove_file(&partial.path)?;
+        }
+        let number = self.counter.fetch_add(1, Ordering::Relaxed);
+        let path = self.dir.temp(&format!("receiving-{number}"));
+        std::fs::File::create(&path)?;
+        Ok(Partial { begin, path, offset: 0 })
+    }
+
+    /// Keeps an unfinished file, unless another transfer has left one meanwhile.
+    fn keep(&self, partial: Partial) {
+        let mut slot = self.partial.lock();
+        if slot.is_none() {
+            *slot = Some(partial);
+        } else {
+            // It is removed at the next start if this fails.
+            let _ = std::fs::remove_file(&partial.path);
+        }
+    }
+}
+
+/// Receives a file and has it installed.
+pub(crate) async fn receive(server: &Server, mut wire: Wire, from: NodeId) -> std::io::Result<()> {
+    let idle = server.peers.config.snapshot_idle;
+    let frame = within(idle, wire.receive(HELLO_BYTES_MAX)).await?;
+    let begin: SnapshotBegin = body_of(&frame, Kind::SnapshotBegin)?;
+    let mut partial = server.inbox.begin(begin)?;
+    let (bytes, offset) = (partial.begin.bytes, partial.offset);
+    tracing::info!(from, bytes, offset, "receiving a raft snapshot");
+    if let Err(e) = receive_file(&mut wire, &mut partial, idle).await {
+        server.inbox.keep(partial);
+        return Err(e);
+    }
+    let say = install(server, &mut wire, &partial).await;
+    // Installed it has another name by now; refused it is of no use.
+    let _ = std::fs::remove_file(&partial.path);
+    if let Err(reason) = &say {
+        tracing::warn!(from, "raft snapshot was not installed: {reason}");
+    }
+    wire.send(&Frame::new(Kind::SnapshotReply, 0, pack(&say)?)).await
+}
+
+async fn receive_file(
+    wire: &mut Wire,
+    partial: &mut Partial,
+    idle: Duration,
+) -> std::io::Result<()> {
+    let mut file = tokio::fs::OpenOptions::new().append(true).open(&partial.path).await?;
+    let resume = pack(&SnapshotResume { offset: partial.offset })?;
+    within(idle, wire.send(&Frame::new(Kind::SnapshotResume, 0, resume))).await?;
+    loop {
+        let frame = within(idle, wire.receive(FRAME_BYTES_MAX)).await?;
+        match frame.kind {
+            Kind::SnapshotChunk => {
+                let end = partial.offset.saturating_add(frame.body.len() as u64);
+                if frame.id != partial.offset || end > partial.begin.bytes {
+                    return Err(std::io::Error::other("chunk out of place"));
+                }
+                file.write_all(&frame.body).await?;
+                // So that `offset` never says more than the file holds.
+                file.flush().await?;
+                partial.offset = end;
+            }
+            Kind::SnapshotEnd if partial.offset == partial.begin.bytes => {
+                return file.sync_all().await;
+            }
+            other => return Err(std::io::Error::other(format!("{other:?} in a transfer"))),
+        }
+    }
+}
+
+/// Verifies the file, then passes it to raft, with signs of life to the sender meanwhile.
+async fn install(server: &Server, wire: &mut Wire, partial: &Partial) -> SnapshotSay {
+    let path = partial.path.clone();
+    let open = move || {
+        let file = SnapshotFile::open(&path)?;
+        file.verify()?;
+        Ok::<_, crate::snapshot_file::SnapshotError>(file)
+    };
+    let vote = Vote::from(partial.begin.vote);
+    let raft = server.raft.clone();
+    let work = async move {
+        let opened = tokio::task::spawn_blocking(open).await.map_err(|e| e.to_string())?;
+        let file = opened.map_err(|e| e.to_string())?;
+        let snapshot = Snapshot { meta: file.meta.clone(), snapshot: file };
+        let installed = raft.install_full_snapshot(vote, snapshot).await;
+        installed.map(|done| VoteRecord::from(&done.vote)).map_err(|e| e.to_string())
+    };
+    tokio::pin!(work);
+    let mut alive = tokio::time::interval(ALIVE);
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            _ = alive.tick() => {
+                // A sender that is gone does not stop the installing.
+                let _ = wire.send(&Frame::new(Kind::SnapshotAlive, 0, Bytes::new())).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Three nodes: election, fail-over, lag, leases, changes of members.
+
+use std::time::{Duration, Instant};
+
+use mooncake_ha_raft::{AdminError, Config, ReadError, Role};
+
+use crate::cluster::Cluster;
+use crate::support::{Member, add, eventually};
+
+fn plain(_: &mut Config) {}
+
+/// Little log and little memory, so that lagging nodes need the store or a raft snapshot.
+fn small(config: &mut Config) {
+    config.snapshot_log_bytes = 256 << 10;
+    config.log_keep_bytes = 128 << 10;
+    config.log_cache_bytes = 32 << 10;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_nodes_elect_one_leader_and_agree() {
+    let cluster = Cluster::start(3, plain).await;
+    let leader = cluster.leader().await;
+    for number in 0..200 {
+        cluster.add(number, 100).await;
+    }
+    assert_eq!(cluster.settle().await, 200);
+    for (id, member) in &cluster.members {
+        let status = member.node.status();
+        assert_eq!(status.leader.as_ref().map(|peer| peer.id), Some(leader));
+        assert_eq!(status.members.len(), 3);
+        assert_eq!(member.node.read_lease().is_some(), *id == leader);
+        if *id != leader {
+            let refused = member.node.read_barrier().await.unwrap_err();
+            assert!(matches!(refused, ReadError::NotLeader { leader: Some(_) }), "{refused}");
+        }
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_is_cut_off_is_replaced_and_nothing_acknowledged_is_lost() {
+    let cluster = Cluster::start(3, plain).await;
+    let mut number = 0;
+    for _ in 0..3 {
+        let old = cluster.leader().await;
+        for _ in 0..50 {
+            cluster.add(number, 10).await;
+            number += 1;
+        }
+        let others: Vec<u64> = (1..=3).filter(|id| *id != old).collect();
+        cluster.links.isolate(old, &others);
+        let start = Instant::now();
+        let new = cluster.leader_among(&others).await;
+        println!("a new leader after {:?}", start.elapsed());
+        assert!(cluster.members[&old].node.read_lease().is_none(), "two leases at once");
+        assert!(cluster.members[&old].node.read_barrier().await.is_err());
+        for _ in 0..50 {
+            let proposed = cluster.members[&new].node.propose(add(number, 0)).await;
+            if proposed.is_ok() {
+                number += 1;
+            }
+        }
+        cluster.links.heal();
+        let start = Instant::now();
+        let old_node = cluster.members[&old].node.clone();
+        eventually("the old leader follows", || {
+            matches!(*old_node.watch_role().borrow(), Role::Follower { leader: Some(_), .. })
+        })
+        .await;
+        println!("healed after {:?}", start.elapsed());
+    }
+    cluster.settle().await;
+    for (id, member) in &cluster.members {
+        for number in 0..number {
+            assert!(member.machine.has(number), "node {id} lacks {number}");
+        }
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lagging_follower_is_caught_up_by_log() {
+    let mut cluster = Cluster::start(3, plain).await;
+    let leader = cluster.leader().await;
+    let behind = (1..=3).find(|id| *id != leader).unwrap();
+    cluster.stop(behind).await;
+    for number in 0..300 {
+        cluster.add(number, 2000).await;
+    }
+    cluster.open(behind).await;
+    assert_eq!(cluster.settle().await, 300);
+    assert_eq!(cluster.members[&behind].node.status().snapshot_bytes, 0, "by log alone");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_too_far_behind_is_caught_up_by_a_raft_snapshot() {
+    let mut cluster = Cluster::start(3, small).await;
+    let leader = cluster.leader().await;
+    let behind = (1..=3).find(|id| *id != leader).unwrap();
+    cluster.add(0, 0).await;
+    cluster.stop(behind).await;
+    for number in 0..1500 {
+        cluster.add(number, 1000).await;
+    }
+    let node = cluster.members[&leader].node.clone();
+    eventually("the log is purged", || node.status().log.purged > Some(500)).await;
+    cluster.open(behind).await;
+    assert_eq!(cluster.settle().await, 1500);
+    let status = cluster.members[&behind].node.status();
+    assert!(status.snapshot_bytes > 0);
+    // It goes on as an equal member, and comes back from its own disk.
+    cluster.stop(behind).await;
+    cluster.open(behind).await;
+    cluster.add(5000, 0).await;
+    assert_eq!(cluster.settle().await, 1501);
+    drop(node);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_nodes_restarted_at_once_come_back_with_everything() {
+    let mut cluster = Cluster::start(3, plain).await;
+    for number in 0..100 {
+        cluster.add(number, 10).await;
+    }
+    for id in 1..=3 {
+        cluster.stop(id).await;
+    }
+    for id in 1..=3 {
+        cluster.open(id).await;
+    }
+    cluster.add(100, 0).await;
+    assert_eq!(cluster.settle().await, 101);
+    cluster.shutdown().await;
+}
+
+fn long_lease(config: &mut Config) {
+    config.heartbeat = Duration::from_millis(100);
+    config.election_min = Duration::from_millis(250);
+    config.election_max = Duration::from_millis(3000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn restarted_followers_do_not_elect_while_the_old_leader_may_still_answer_reads() {
+    let mut cluster = Cluster::start(3, long_lease).await;
+    let old = cluster.leader().await;
+    cluster.add(1, 0).await;
+    let node = cluster.members[&old].node.clone();
+    eventually("the lease is held", || node.read_lease().is_some()).await;
+    let others: Vec<u64> = (1..=3).filter(|id| *id != old).collect();
+    cluster.links.isolate(old, &others);
+    for id in &others {
+        cluster.stop(*id).await;
+        cluster.open(*id).await;
+    }
+    assert!(node.read_lease().is_some(), "the restarts were quicker than the lease");
+    let both = || {
+        let new = cluster.leader_now().filter(|id| *id != old);
+        if new.is_some() {
+            assert!(node.read_lease().is_none(), "two nodes answer reads");
+        }
+        new.is_some()
+    };
+    eventually("another leader", both).await;
+    cluster.links.heal();
+    drop(node);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_is_added_promoted_and_another_one_removed() {
+    let mut cluster = Cluster::start(3, small).await;
+    for number in 0..800 {
+        cluster.add(number, 1000).await;
+    }
+    let listener = cluster.place(4).await;
+    let fourth = Member::open_on(listener, cluster.config(4)).await.unwrap();
+    cluster.members.insert(4, fourth);
+    let leader = cluster.leader().await;
+    let node = cluster.members[&leader].node.clone();
+    node.add_learner(4, cluster.address(4)).await.unwrap();
+    assert_eq!(cluster.settle().await, 800);
+    assert!(node.status().members.iter().any(|member| member.id == 4 && !member.voter));
+    node.promote(4).await.unwrap();
+    node.promote(4).await.unwrap();
+    assert!(node.status().members.iter().all(|member| member.voter));
+    let refused = node.remove(leader).await.unwrap_err();
+    assert!(matches!(refused, AdminError::Refused(_)), "{refused}");
+    let gone = (1..=3).find(|id| *id != leader).unwrap();
+    node.remove(gone).await.unwrap();
+    assert!(node.status().members.iter().all(|member| member.id != gone));
+    assert_eq!(node.status().members.len(), 3);
+    drop(node);
+    cluster.stop(gone).await;
+    cluster.add(9000, 0).await;
+    assert_eq!(cluster.settle().await, 801);
+    // The new voter counts: with one old one gone, the rest still has a quorum.
+    let leader = cluster.leader().await;
+    let other = (1..=3).find(|id| *id != leader && *id != gone).unwrap_or(4);
+    if other != 4 {
+        cluster.stop(other).await;
+        cluster.add(9001, 0).await;
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leadership_is_handed_over_on_request_and_on_shutdown() {
+    let mut cluster = Cluster::start(3, plain).await;
+    let first = cluster.leader().await;
+    cluster.add(1, 0).await;
+    cluster.settle().await;
+    let to = (1..=3).find(|id| *id != first).unwrap();
+    let start = Instant::now();
+    let peer = cluster.members[&first].node.transfer_leader(Some(to)).await.unwrap();
+    println!("handed over in {:?}", start.elapsed());
+    assert_eq!(peer.id, to);
+    assert_eq!(cluster.leader_among(&[to]).await, to);
+    assert!(cluster.members[&first].node.read_lease().is_none());
+    cluster.add(2, 0).await;
+    cluster.settle().await;
+    let start = Instant::now();
+    cluster.stop(to).await;
+    cluster.add(3, 0).await;
+    println!("stopped and served by another in {:?}", start.elapsed());
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_lost_its_disk_is_kept_out_until_it_is_added_anew() {
+    let mut cluster = Cluster::start(3, plain).await;
+    let leader = cluster.leader().await;
+    cluster.add(1, 0).await;
+    cluster.settle().await;
+    let lost = (1..=3).find(|id| *id != leader).unwrap();
+    cluster.stop(lost).await;
+    cluster.dirs.insert(lost, tempfile::tempdir().unwrap());
+    cluster.open(lost).await;
+    cluster.add(2, 0).await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(cluster.members[&lost].machine.len(), 0, "it must not take part");
+    cluster.stop(lost).await;
+    let leader = cluster.leader().await;
+    let node = cluster.members[&leader].node.clone();
+    node.remove(lost).await.unwrap();
+    cluster.dirs.insert(lost, tempfile::tempdir().unwrap());
+    cluster.join(lost).await;
+    node.add_learner(lost, cluster.address(lost)).await.unwrap();
+    node.promote(lost).await.unwrap();
+    assert_eq!(cluster.settle().await, 2);
+    drop(node);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_quorum_nothing_is_acknowledged_and_reads_are_refused() {
+    let cluster = Cluster::start(3, plain).await;
+    let leader = cluster.leader().await;
+    cluster.add(1, 0).await;
+    let others: Vec<u64> = (1..=3).filter(|id| *id != leader).collect();
+    cluster.links.isolate(leader, &others);
+    cluster.links.isolate(others[0], &[others[1]]);
+    let node = &cluster.members[&leader].node;
+    eventually("the lease runs out", || node.read_lease().is_none()).await;
+    let barrier = tokio::time::timeout(Duration::from_secs(5), node.read_barrier()).await;
+    assert!(matches!(barrier, Ok(Err(_)) | Err(_)));
+    let proposed = tokio::time::timeout(Duration::from_secs(2), node.propose(add(2, 0))).await;
+    assert!(matches!(proposed, Ok(Err(_)) | Err(_)), "acknowledged without a quorum");
+    cluster.links.heal();
+    cluster.add(3, 0).await;
+    cluster.settle().await;
+    cluster.shutdown().await;
+}

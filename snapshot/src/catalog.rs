@@ -1,0 +1,261 @@
+//! Which snapshots there are: ids, listing, publishing, retiring (snapshot format 2).
+//!
+//! Guards three promises: `latest.txt` never names an incomplete snapshot, retiring never removes
+//! the last good one, and a new id sorts after all earlier ones although wall clocks step back. The
+//! peer can read the same root at any time.
+
+mod id;
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+pub use id::SnapshotId;
+
+use crate::codec::manifest::{Descriptor, check_manifest, write_manifest};
+use crate::codec::{Limits, Payloads};
+use crate::error::{SnapshotError, SnapshotFile};
+use crate::settle::decode_image;
+use crate::store::{ObjectStore, StoreError};
+
+/// Where all snapshots of all clusters lie, below the root.
+pub const SNAPSHOT_DIRECTORY: &str = "mooncake_master_snapshot";
+/// The peer's default cluster id.
+pub const CLUSTER_ID_DEFAULT: &str = "mooncake_cluster";
+/// Greatest size of a text file that is read.
+const TEXT_BYTES_MAX: u64 = 4096;
+/// An unfinished snapshot younger than this may still be in the making on another node.
+pub const DEBRIS_AGE_MS_MIN: u64 = 600_000;
+
+/// A published snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Listed {
+    /// Its id.
+    pub id: SnapshotId,
+    /// What its descriptor says.
+    pub descriptor: Descriptor,
+}
+
+/// What retiring removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Retired {
+    /// Complete snapshots beyond the number to keep.
+    pub old: Vec<SnapshotId>,
+    /// Directories of attempts that never became complete.
+    pub debris: Vec<SnapshotId>,
+}
+
+/// The snapshots of one cluster in one store.
+pub struct Catalog {
+    store: Arc<dyn ObjectStore>,
+    /// Key prefix of the cluster, without a slash at its end.
+    prefix: String,
+    limits: Limits,
+}
+
+impl Catalog {
+    /// The catalog of a cluster; an empty id means no directory of its own, as at the peer.
+    pub fn new(store: Arc<dyn ObjectStore>, cluster_id: &str, limits: Limits) -> Self {
+        let prefix = match cluster_id.trim_matches('/') {
+            "" => SNAPSHOT_DIRECTORY.to_string(),
+            id => format!("{SNAPSHOT_DIRECTORY}/{id}"),
+        };
+        Catalog { store, prefix, limits }
+    }
+
+    /// What a reader of this catalog accepts at most.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn key(&self, id: SnapshotId, file: SnapshotFile) -> String {
+        format!("{}/{id}/{file}", self.prefix)
+    }
+
+    fn latest_key(&self) -> String {
+        format!("{}/{}", self.prefix, SnapshotFile::Latest)
+    }
+
+    /// The pointer: `None` if it is absent, empty, not an id, or names a snapshot without
+    /// descriptor.
+    ///
+    /// Errors: the store fails.
+    pub fn latest(&self) -> Result<Option<Listed>, StoreError> {
+        let Some(text) = self.text(&self.latest_key())? else { return Ok(None) };
+        let text = String::from_utf8_lossy(&text);
+        match SnapshotId::parse(text.trim_ascii()) {
+            Some(id) => self.listed(id),
+            None => Ok(None),
+        }
+    }
+
+    /// A small file's content, or `None` if there is none of a sensible size.
+    fn text(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.store.get(key, TEXT_BYTES_MAX) {
+            Ok(text) => Ok(Some(text)),
+            Err(StoreError::NotFound { .. } | StoreError::TooLarge { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn listed(&self, id: SnapshotId) -> Result<Option<Listed>, StoreError> {
+        let Some(text) = self.text(&self.key(id, SnapshotFile::Descriptor))? else {
+            return Ok(None);
+        };
+        Ok(Descriptor::read(&text).ok().map(|descriptor| Listed { id, descriptor }))
+    }
+
+    /// All ids that have a directory, newest first, complete or not.
+    ///
+    /// Errors: the store fails.
+    pub fn ids(&self) -> Result<Vec<SnapshotId>, StoreError> {
+        let keys = self.store.list(&self.prefix)?;
+        let mut ids: Vec<SnapshotId> = keys
+            .iter()
+            .filter_map(|key| key.strip_prefix(&self.prefix)?.strip_prefix('/'))
+            .filter_map(|below| SnapshotId::parse(below.split_once('/')?.0))
+            .collect();
+        ids.sort();
+        ids.dedup();
+        ids.reverse();
+        Ok(ids)
+    }
+
+    /// All snapshots with a readable descriptor, newest first.
+    ///
+    /// Errors: the store fails.
+    pub fn list(&self) -> Result<Vec<Listed>, StoreError> {
+        let mut all = Vec::new();
+        for id in self.ids()? {
+            all.extend(self.listed(id)?);
+        }
+        Ok(all)
+    }
+
+    /// The files of a snapshot, its manifest checked.
+    ///
+    /// Errors: a file is missing or too large, the manifest is of another format, or the store
+    /// fails.
+    pub fn fetch(&self, id: SnapshotId) -> Result<Payloads, SnapshotError> {
+        let manifest = self.store.get(&self.key(id, SnapshotFile::Manifest), TEXT_BYTES_MAX)?;
+        check_manifest(&manifest)?;
+        let get = |file| self.store.get(&self.key(id, file), self.limits.file_bytes_max);
+        let extension = match get(SnapshotFile::Extension) {
+            Ok(bytes) => Some(bytes),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Payloads {
+            metadata: get(SnapshotFile::Metadata)?,
+            segments: get(SnapshotFile::Segments)?,
+            task_manager: get(SnapshotFile::TaskManager)?,
+            extension,
+        })
+    }
+
+    /// An id for a snapshot taken now, later than every id in the catalog.
+    ///
+    /// Errors: the store fails.
+    pub fn next_id(&self, now_ms: u64) -> Result<SnapshotId, StoreError> {
+        let newest = self.ids()?.into_iter().find_map(SnapshotId::instant_ms);
+        let at_ms = newest.map_or(now_ms, |newest| now_ms.max(newest.saturating_add(1)));
+        Ok(SnapshotId::at(at_ms))
+    }
+
+    /// Writes a snapshot under this id, then points to it. Until the last step nobody sees it.
+    ///
+    /// Errors: the store fails. The snapshot's files are removed again as far as possible; what was
+    /// the latest before still is, unless the failing store took the new pointer, which is complete
+    /// then, too.
+    pub fn publish(
+        &self,
+        id: SnapshotId,
+        payloads: &Payloads,
+        descriptor: &Descriptor,
+    ) -> Result<(), SnapshotError> {
+        let written = self.write_files(id, payloads, descriptor);
+        if let Err(error) = written {
+            // Best effort; what stays is debris to `retire`.
+            if let Err(again) = self.store.delete_prefix(&format!("{}/{id}", self.prefix)) {
+                tracing::warn!(%id, error = %again, "an unfinished snapshot could not be removed");
+            }
+            return Err(error.into());
+        }
+        self.store.put(&self.latest_key(), id.to_string().as_bytes())?;
+        Ok(())
+    }
+
+    fn write_files(
+        &self,
+        id: SnapshotId,
+        payloads: &Payloads,
+        descriptor: &Descriptor,
+    ) -> Result<(), StoreError> {
+        for (file, bytes) in payloads.files() {
+            self.store.put(&self.key(id, file), bytes)?;
+        }
+        if let Some(extension) = &payloads.extension {
+            self.store.put(&self.key(id, SnapshotFile::Extension), extension)?;
+        }
+        let manifest = write_manifest(&id.to_string());
+        self.store.put(&self.key(id, SnapshotFile::Manifest), manifest.as_bytes())?;
+        // The descriptor makes the snapshot visible to listings, so it comes last.
+        let descriptor = descriptor.write();
+        self.store.put(&self.key(id, SnapshotFile::Descriptor), descriptor.as_bytes())
+    }
+
+    /// Whether a snapshot can be restored at all: its files are there, sound, and lose no object to
+    /// damage.
+    pub fn is_good(&self, id: SnapshotId) -> bool {
+        let decoded = self.fetch(id).and_then(|payloads| decode_image(&payloads, &self.limits));
+        decoded.is_ok_and(|decoded| decoded.findings.lost_to_damage() == 0)
+    }
+
+    /// Removes all but the newest `keep` snapshots (at least one), and debris older than
+    /// [`DEBRIS_AGE_MS_MIN`].
+    ///
+    /// The latest always stays. If none of those to be kept is good, the newest good one stays,
+    /// too, and if there is no good one at all, all stay. Snapshots later than the latest stay:
+    /// they are somebody else's.
+    ///
+    /// Errors: the store fails; calling again continues.
+    pub fn retire(&self, keep: usize, now_ms: u64) -> Result<Retired, StoreError> {
+        let Some(latest) = self.latest()? else { return Ok(Retired::default()) };
+        let listed = self.list()?;
+        let candidates: Vec<SnapshotId> =
+            listed.iter().map(|listed| listed.id).filter(|id| *id <= latest.id).collect();
+        let mut retired = Retired::default();
+        if let Some((kept, old)) = candidates.split_at_checked(keep.max(1)) {
+            let rescue = match kept.iter().any(|id| self.is_good(*id)) {
+                true => None,
+                false => Some(old.iter().position(|id| self.is_good(*id))),
+            };
+            for (position, id) in old.iter().enumerate() {
+                if rescue.is_none_or(|rescue| rescue.is_some_and(|rescued| position != rescued)) {
+                    self.remove(*id)?;
+                    retired.old.push(*id);
+                }
+            }
+        }
+        for id in self.ids()? {
+            let is_listed = listed.iter().any(|listed| listed.id == id);
+            let age_ms = id.instant_ms().map(|at_ms| now_ms.saturating_sub(at_ms));
+            if !is_listed && id < latest.id && age_ms.is_some_and(|age| age >= DEBRIS_AGE_MS_MIN) {
+                self.remove(id)?;
+                retired.debris.push(id);
+            }
+        }
+        Ok(retired)
+    }
+
+    /// Removes a snapshot, descriptor first, so that a half-removed one is not listed.
+    ///
+    /// Errors: the store fails.
+    fn remove(&self, id: SnapshotId) -> Result<(), StoreError> {
+        self.store.delete(&self.key(id, SnapshotFile::Descriptor))?;
+        self.store.delete_prefix(&format!("{}/{id}", self.prefix))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! Publishing and retiring, with a store that fails.
+
+use super::*;
+use crate::codec::encode_image;
+use crate::image::Image;
+use crate::store::{MemoryStore, StoreFault};
+
+const HOUR_MS: u64 = 3_600_000;
+const START_MS: u64 = 1_795_976_860_639;
+
+fn catalog() -> (Arc<MemoryStore>, Catalog) {
+    let store = Arc::new(MemoryStore::default());
+    let catalog = Catalog::new(store.clone(), CLUSTER_ID_DEFAULT, Limits::default());
+    (store, catalog)
+}
+
+/// Publishes an empty snapshot at this hour.
+fn publish(catalog: &Catalog, hour: u64) -> Result<SnapshotId, SnapshotError> {
+    let now_ms = START_MS + hour * HOUR_MS;
+    let id = catalog.next_id(now_ms)?;
+    let payloads = encode_image(&Image::default())?;
+    let created_ms = now_ms as i64;
+    catalog.publish(id, &payloads, &Descriptor { created_ms, ..Descriptor::default() })?;
+    Ok(id)
+}
+
+#[test]
+fn a_published_snapshot_is_latest_listed_and_good() {
+    let (_, catalog) = catalog();
+    let first = publish(&catalog, 0).unwrap();
+    let second = publish(&catalog, 1).unwrap();
+    assert_eq!(catalog.latest().unwrap().unwrap().id, second);
+    let ids: Vec<SnapshotId> = catalog.list().unwrap().iter().map(|listed| listed.id).collect();
+    assert_eq!(ids, [second, first]);
+    assert!(catalog.is_good(first) && catalog.is_good(second));
+}
+
+#[test]
+fn an_id_is_later_than_all_others_although_the_clock_stepped_back() {
+    let (_, catalog) = catalog();
+    let first = publish(&catalog, 5).unwrap();
+    let second = publish(&catalog, 0).unwrap();
+    assert!(second > first);
+    assert_eq!(catalog.latest().unwrap().unwrap().id, second);
+}
+
+#[test]
+fn whatever_write_fails_the_latest_snapshot_stays_complete() {
+    let files = [
+        SnapshotFile::Metadata,
+        SnapshotFile::Segments,
+        SnapshotFile::TaskManager,
+        SnapshotFile::Manifest,
+        SnapshotFile::Descriptor,
+        SnapshotFile::Latest,
+    ];
+    for file in files {
+        for is_torn in [false, true] {
+            let (store, catalog) = catalog();
+            let first = publish(&catalog, 0).unwrap();
+            let name = file.file_name().to_string();
+            store.inject(match is_torn {
+                true => StoreFault::PutTears(name),
+                false => StoreFault::PutFails(name),
+            });
+            assert!(publish(&catalog, 1).is_err(), "{file}");
+            // A torn pointer counts as none, and the listing has the snapshot.
+            let latest = catalog.latest().unwrap().map(|listed| listed.id);
+            assert!(latest == Some(first) || (is_torn && file == SnapshotFile::Latest), "{file}");
+            assert!(catalog.list().unwrap().iter().any(|listed| listed.id == first));
+            let third = publish(&catalog, 2).unwrap();
+            assert_eq!(catalog.latest().unwrap().unwrap().id, third);
+        }
+    }
+}
+
+#[test]
+fn retiring_keeps_the_newest_and_removes_old_debris() {
+    let (store, catalog) = catalog();
+    let first = publish(&catalog, 0).unwrap();
+    let debris = SnapshotId::at(START_MS + HOUR_MS / 2);
+    store.put(&catalog.key(debris, SnapshotFile::Metadata), b"half").unwrap();
+    let second = publish(&catalog, 1).unwrap();
+    let third = publish(&catalog, 2).unwrap();
+    let fresh = SnapshotId::at(START_MS + 2 * HOUR_MS - 1000);
+    store.put(&catalog.key(fresh, SnapshotFile::Metadata), b"in the making").unwrap();
+    let retired = catalog.retire(2, START_MS + 2 * HOUR_MS).unwrap();
+    assert_eq!(retired, Retired { old: vec![first], debris: vec![debris] });
+    assert_eq!(catalog.ids().unwrap(), [third, fresh, second]);
+    assert_eq!(catalog.retire(2, START_MS + 2 * HOUR_MS).unwrap(), Retired::default());
+}
+
+#[test]
+fn retiring_never_removes_the_last_good_snapshot() {
+    let (store, catalog) = catalog();
+    let ids: Vec<SnapshotId> = (0..5).map(|hour| publish(&catalog, hour).unwrap()).collect();
+    for bad in &ids[2..] {
+        store.put(&catalog.key(*bad, SnapshotFile::Segments), b"damaged").unwrap();
+    }
+    let retired = catalog.retire(2, START_MS + 5 * HOUR_MS).unwrap();
+    assert_eq!(retired.old, [ids[2], ids[0]]);
+    assert!(catalog.is_good(ids[1]));
+    store.put(&catalog.key(ids[1], SnapshotFile::Segments), b"damaged").unwrap();
+    assert_eq!(catalog.retire(2, START_MS + 5 * HOUR_MS).unwrap(), Retired::default());
+}
+
+#[test]
+fn a_removal_that_fails_half_way_can_be_repeated() {
+    let (store, catalog) = catalog();
+    let ids: Vec<SnapshotId> = (0..3).map(|hour| publish(&catalog, hour).unwrap()).collect();
+    store.inject(StoreFault::DeleteFails("segments".into()));
+    assert!(catalog.retire(1, START_MS + 3 * HOUR_MS).is_err());
+    catalog.retire(1, START_MS + 3 * HOUR_MS).unwrap();
+    assert_eq!(catalog.ids().unwrap(), [ids[2]]);
+}
+
+#[test]
+fn a_pointer_that_cannot_be_followed_counts_as_none() {
+    let (store, catalog) = catalog();
+    let id = publish(&catalog, 0).unwrap();
+    for text in [&b""[..], b"garbage", b"20990101_000000_000", &[b'x'; 10_000]] {
+        store.put(&catalog.latest_key(), text).unwrap();
+        assert_eq!(catalog.latest().unwrap(), None, "{}", text.escape_ascii());
+    }
+    store.put(&catalog.latest_key(), format!(" {id} \n").as_bytes()).unwrap();
+    assert_eq!(catalog.latest().unwrap().unwrap().id, id);
+}

@@ -1,0 +1,221 @@
+//! A directory as an object store.
+//!
+//! Every file is written beside its final name, fsynced, renamed, and its directory fsynced, so a
+//! crash leaves the old file, the new one, or a leftover that no listing shows. Keys cannot lead
+//! out of the root, not even through symbolic links.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{LISTED_KEYS_MAX, ObjectStore, StoreError, parts};
+
+/// What the name of an unfinished file starts with.
+const UNFINISHED_PREFIX: &str = ".unfinished-";
+/// Greatest depth of directories below the root that a listing follows.
+const DEPTH_MAX: usize = 16;
+
+/// Files below one directory.
+#[derive(Debug)]
+pub struct LocalStore {
+    root: PathBuf,
+    next_unfinished: AtomicU64,
+}
+
+impl LocalStore {
+    /// A store in this directory, which is made if it is not there.
+    ///
+    /// Errors: the directory cannot be made or read.
+    pub fn open(root: &Path) -> Result<Self, StoreError> {
+        fs::create_dir_all(root).map_err(io_at(root))?;
+        Self::open_existing(root)
+    }
+
+    /// A store in this directory, which must exist.
+    ///
+    /// Errors: there is no such directory.
+    pub fn open_existing(root: &Path) -> Result<Self, StoreError> {
+        let root = root.canonicalize().map_err(io_at(root))?;
+        if !root.is_dir() {
+            let source = io::Error::from(io::ErrorKind::NotADirectory);
+            return Err(StoreError::Io { path: root, source });
+        }
+        Ok(LocalStore { root, next_unfinished: AtomicU64::new(0) })
+    }
+
+    /// The directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The path of a key.
+    fn path(&self, key: &str) -> Result<PathBuf, StoreError> {
+        Ok(parts(key)?.iter().fold(self.root.clone(), |path, name| path.join(name)))
+    }
+
+    /// The path, resolved, if it exists and lies below the root.
+    fn resolved(&self, key: &str) -> Result<PathBuf, StoreError> {
+        let path = self.path(key)?;
+        let resolved = path.canonicalize().map_err(|source| missing_or_io(key, &path, source))?;
+        if resolved.starts_with(&self.root) && resolved != self.root {
+            Ok(resolved)
+        } else {
+            Err(StoreError::BadKey { key: key.to_string() })
+        }
+    }
+
+    /// Makes the directories above a key, durably, and returns the lowest.
+    fn prepare(&self, key: &str) -> Result<PathBuf, StoreError> {
+        let names = parts(key)?;
+        let above = names.split_last().map(|(_, above)| above).unwrap_or_default();
+        let mut path = self.root.clone();
+        for name in above {
+            let parent = path.clone();
+            path.push(name);
+            match fs::create_dir(&path) {
+                Ok(()) => sync_directory(&parent)?,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(source) => return Err(StoreError::Io { path, source }),
+            }
+        }
+        let resolved = path.canonicalize().map_err(io_at(&path))?;
+        if resolved.starts_with(&self.root) {
+            Ok(resolved)
+        } else {
+            Err(StoreError::BadKey { key: key.to_string() })
+        }
+    }
+
+    fn write_unfinished(&self, directory: &Path, bytes: &[u8]) -> Result<PathBuf, StoreError> {
+        let number = self.next_unfinished.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{UNFINISHED_PREFIX}{}-{number}", std::process::id());
+        let path = directory.join(name);
+        let write = || -> io::Result<()> {
+            let mut file =
+                OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
+            file.write_all(bytes)?;
+            file.sync_all()
+        };
+        match write() {
+            Ok(()) => Ok(path),
+            Err(source) => {
+                // Best effort: a listing does not show the leftover either way.
+                let _ = fs::remove_file(&path);
+                Err(StoreError::Io { path, source })
+            }
+        }
+    }
+
+    fn walk(&self, at: &Path, depth: usize, keys: &mut Vec<String>) -> Result<(), StoreError> {
+        if depth > DEPTH_MAX {
+            return Ok(());
+        }
+        for entry in fs::read_dir(at).map_err(io_at(at))? {
+            let entry = entry.map_err(io_at(at))?;
+            let (path, kind) = (entry.path(), entry.file_type().map_err(io_at(at))?);
+            if kind.is_dir() {
+                self.walk(&path, depth + 1, keys)?;
+            } else if kind.is_file() {
+                keys.extend(self.key_of(&path));
+            }
+            if keys.len() > LISTED_KEYS_MAX {
+                return Err(StoreError::TooMany { prefix: at.display().to_string() });
+            }
+        }
+        Ok(())
+    }
+
+    /// The key of a path below the root; `None` for leftovers and names that are no keys.
+    fn key_of(&self, path: &Path) -> Option<String> {
+        let key = path.strip_prefix(&self.root).ok()?.to_str()?;
+        let name = path.file_name()?.to_str()?;
+        (!name.starts_with(UNFINISHED_PREFIX)).then(|| key.to_string())
+    }
+}
+
+impl ObjectStore for LocalStore {
+    fn put(&self, key: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let path = self.path(key)?;
+        let directory = self.prepare(key)?;
+        let unfinished = self.write_unfinished(&directory, bytes)?;
+        if let Err(source) = fs::rename(&unfinished, &path) {
+            // Best effort, as above.
+            let _ = fs::remove_file(&unfinished);
+            return Err(StoreError::Io { path, source });
+        }
+        sync_directory(&directory)
+    }
+
+    fn get(&self, key: &str, limit: u64) -> Result<Vec<u8>, StoreError> {
+        let path = self.resolved(key)?;
+        let file = File::open(&path).map_err(|source| missing_or_io(key, &path, source))?;
+        let bytes = file.metadata().map_err(io_at(&path))?.len();
+        let too_large = |bytes: u64| StoreError::TooLarge { key: key.to_string(), bytes, limit };
+        if bytes > limit {
+            return Err(too_large(bytes));
+        }
+        let mut content = Vec::new();
+        // One byte more than allowed tells a file that grew meanwhile.
+        let read = file.take(limit.saturating_add(1)).read_to_end(&mut content);
+        read.map_err(io_at(&path))?;
+        if content.len() as u64 > limit {
+            return Err(too_large(content.len() as u64));
+        }
+        Ok(content)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        let start = match prefix {
+            "" => self.root.clone(),
+            prefix => match self.resolved(prefix) {
+                Ok(path) => path,
+                Err(error) if error.is_not_found() => return Ok(Vec::new()),
+                Err(error) => return Err(error),
+            },
+        };
+        let mut keys = Vec::new();
+        if start.is_dir() {
+            self.walk(&start, 0, &mut keys)?;
+        }
+        keys.sort();
+        Ok(keys)
+    }
+
+    fn delete(&self, key: &str) -> Result<(), StoreError> {
+        let path = match self.resolved(key) {
+            Ok(path) => path,
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        fs::remove_file(&path).map_err(io_at(&path))?;
+        path.parent().map_or(Ok(()), sync_directory)
+    }
+
+    fn delete_prefix(&self, prefix: &str) -> Result<(), StoreError> {
+        let path = match self.resolved(prefix) {
+            Ok(path) => path,
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        fs::remove_dir_all(&path).map_err(io_at(&path))?;
+        path.parent().map_or(Ok(()), sync_directory)
+    }
+}
+
+fn sync_directory(path: &Path) -> Result<(), StoreError> {
+    File::open(path).and_then(|directory| directory.sync_all()).map_err(io_at(path))
+}
+
+fn io_at(path: &Path) -> impl FnOnce(io::Error) -> StoreError + use<'_> {
+    move |source| StoreError::Io { path: path.to_path_buf(), source }
+}
+
+fn missing_or_io(key: &str, path: &Path, source: io::Error) -> StoreError {
+    match source.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            StoreError::NotFound { key: key.to_string() }
+        }
+        _ => StoreError::Io { path: path.to_path_buf(), source },
+    }
+}

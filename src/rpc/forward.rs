@@ -1,0 +1,184 @@
+//! Every node serves every call: one that does not lead passes it on to the one that does.
+//!
+//! A forwarded call is marked, so that it is passed on once and a node that has just lost leadership says so
+//! instead of passing it back. Only "not sent" and that refusal are tried again; after anything else the
+//! outcome of a write is unknown and the client's connection is closed, so no write is applied twice.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::timeout;
+
+use super::client::{RawConnection, ResponseFrame};
+use crate::node::MasterNode;
+use crate::wire::Function;
+use crate::wire::frame::{REQUEST_HEAD_BYTES, RESPONSE_HEAD_BYTES};
+
+/// Attachment of a forwarded request. Clients never send one.
+pub const FORWARD_MARK: &[u8] = b"mooncake-ha/forwarded";
+
+/// What a node answers to a forwarded call that it cannot serve: nothing was done.
+pub const NOT_LEADER: &str = "mooncake-ha: this node does not lead";
+
+/// How long a call is held while nobody leads; then its connection is closed.
+pub const HOLD_MAX: Duration = Duration::from_secs(10);
+
+/// Pause between two attempts.
+pub const HOLD_STEP: Duration = Duration::from_millis(10);
+
+/// Bounds of one attempt. The answer may take as long as a client waits for it.
+const CONNECT_MAX: Duration = Duration::from_millis(1_000);
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+
+/// Idle connections kept to one address; one more is closed.
+const IDLE_MAX: usize = 128;
+
+/// Bytes of a request's head in front of the attachment length.
+const ATTACHMENT_LEN_AT: usize = 16;
+
+/// Why a forwarded call has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ForwardError {
+    /// Nobody else is known to lead.
+    #[error("no other leader is known")]
+    NoLeader,
+    /// Nothing was done: the leader could not be reached or does not lead any more.
+    #[error("the leader at {0} cannot be reached")]
+    NotDone(Arc<str>),
+    /// It was sent and the answer is lost: it may have been done.
+    #[error("the answer of the leader at {0} is lost")]
+    OutcomeUnknown(Arc<str>),
+}
+
+/// Connections to leaders.
+#[derive(Default)]
+pub struct Forwarder {
+    idle: Mutex<HashMap<Arc<str>, Vec<RawConnection>>>,
+}
+
+impl Forwarder {
+    /// Has the leader answer a request frame, which carries no attachment.
+    ///
+    /// Errors: by cause, see [`ForwardError`].
+    pub async fn call(
+        &self,
+        node: &MasterNode,
+        frame: &[u8],
+        function: Option<Function>,
+    ) -> Result<ResponseFrame, ForwardError> {
+        let leader = leader_address(node).ok_or(ForwardError::NoLeader)?;
+        let marked = mark(frame);
+        let (mut connection, is_fresh) = match self.take_idle(&leader) {
+            Some(connection) => (connection, false),
+            None => (self.connect(&leader).await?, true),
+        };
+        let mut answer = exchange(&mut connection, &marked).await;
+        if answer.is_none() && !is_fresh && function.is_some_and(is_repeatable) {
+            // A connection that stood idle may have been closed meanwhile.
+            connection = self.connect(&leader).await?;
+            answer = exchange(&mut connection, &marked).await;
+        }
+        match answer {
+            Some(answer) if is_refusal(&answer) => Err(ForwardError::NotDone(leader)),
+            Some(answer) => {
+                self.give_back(leader, connection);
+                Ok(answer)
+            }
+            None if function.is_some_and(is_repeatable) => Err(ForwardError::NotDone(leader)),
+            None => Err(ForwardError::OutcomeUnknown(leader)),
+        }
+    }
+
+    async fn connect(&self, leader: &Arc<str>) -> Result<RawConnection, ForwardError> {
+        let not_done = || ForwardError::NotDone(Arc::clone(leader));
+        let connected = timeout(CONNECT_MAX, RawConnection::connect(&**leader)).await;
+        connected.map_err(|_| not_done())?.map_err(|_| not_done())
+    }
+
+    fn take_idle(&self, leader: &Arc<str>) -> Option<RawConnection> {
+        let mut idle = self.idle.lock();
+        // Connections to earlier leaders are of no use.
+        idle.retain(|address, _| address == leader);
+        idle.get_mut(leader)?.pop()
+    }
+
+    fn give_back(&self, leader: Arc<str>, connection: RawConnection) {
+        let mut idle = self.idle.lock();
+        let connections = idle.entry(leader).or_default();
+        if connections.len() < IDLE_MAX {
+            connections.push(connection);
+        }
+    }
+}
+
+/// Where the node that leads serves clients, if it is another one and has announced itself.
+fn leader_address(node: &MasterNode) -> Option<Arc<str>> {
+    let leader = node.status_leader()?;
+    let announced = node.machine().look(|state| state.leadership().cloned())?;
+    let is_other = announced.node_id != node.settings().node_id;
+    (announced.node_id == leader && is_other).then_some(announced.rpc_address)
+}
+
+fn mark(frame: &[u8]) -> Vec<u8> {
+    let mut marked = frame.to_vec();
+    let length = u32::try_from(FORWARD_MARK.len()).unwrap_or_default().to_le_bytes();
+    if let Some(field) = marked.get_mut(ATTACHMENT_LEN_AT..REQUEST_HEAD_BYTES) {
+        field.copy_from_slice(&length);
+    }
+    marked.extend_from_slice(FORWARD_MARK);
+    marked
+}
+
+async fn exchange(connection: &mut RawConnection, frame: &[u8]) -> Option<ResponseFrame> {
+    let answer = async {
+        connection.send(frame).await.ok()?;
+        connection.receive().await.ok()?
+    };
+    timeout(ANSWER_MAX, answer).await.ok()?
+}
+
+fn is_refusal(answer: &ResponseFrame) -> bool {
+    let is_exception = answer.head.rpc_error == 10;
+    is_exception
+        && answer.bytes.len() > RESPONSE_HEAD_BYTES
+        && answer.body().ends_with(NOT_LEADER.as_bytes())
+}
+
+/// Calls that change nothing but leases and heartbeats: sending one twice does no harm.
+fn is_repeatable(function: Function) -> bool {
+    matches!(
+        function,
+        Function::ExistKey
+            | Function::BatchExistKey
+            | Function::GetReplicaList
+            | Function::BatchGetReplicaList
+            | Function::GetReplicaListByRegex
+            | Function::BatchQueryIp
+            | Function::Ping
+            | Function::QuerySegmentStatus
+            | Function::QuerySegmentStatusById
+            | Function::QueryTask
+            | Function::GetAllNoFSegments
+            | Function::GetNoFSegmentsByName
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::frame::RequestHead;
+
+    #[test]
+    fn a_marked_frame_has_the_same_call_and_the_mark_as_attachment() {
+        let mut frame = Vec::new();
+        RequestHead::write(7, Function::Ping.id(), &mut frame, |out| out.extend([1, 2, 3]));
+        let marked = mark(&frame);
+        let (head, length) = RequestHead::parse(&marked).unwrap().unwrap();
+        assert_eq!((head.sequence, head.function_id), (7, Function::Ping.id()));
+        assert_eq!(head.body(&marked), [1, 2, 3]);
+        assert_eq!(length, marked.len());
+        assert_eq!(&marked[length - head.attachment_len..], FORWARD_MARK);
+    }
+}

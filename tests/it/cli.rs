@@ -1,0 +1,4 @@
+//! The program as an operator meets it: what goes to which stream, and how it ends.
+
+mod serve;
+mod usage;
