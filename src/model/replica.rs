@@ -158,6 +158,11 @@ impl Replica {
         !self.is_complete() && self.references > 0
     }
 
+    /// Whether eviction may free it: readable memory that nothing uses.
+    pub fn is_evictable(&self) -> bool {
+        self.is_complete() && self.references == 0 && self.place.kind() == ReplicaKind::Memory
+    }
+
     /// Whether a Put or Upsert is filling it.
     pub fn is_being_put(&self) -> bool {
         !self.is_complete() && self.references == 0

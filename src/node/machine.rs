@@ -9,6 +9,7 @@ use mooncake_ha_raft::{Machine, MachineError};
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
+use crate::leader::arrivals::Arrivals;
 use crate::state::image::FrozenState;
 use crate::state::leadership::Leadership;
 use crate::state::view::View;
@@ -20,6 +21,8 @@ pub struct StoreMachine {
     state: RwLock<State>,
     /// The same value as the state's, reachable without the lock.
     view: Arc<View>,
+    /// What the evictor picks up, if this node leads.
+    arrivals: Arrivals,
     /// Follows the state's newest announcement of a leader.
     leadership: watch::Sender<Option<Leadership>>,
 }
@@ -28,7 +31,8 @@ impl Default for StoreMachine {
     fn default() -> Self {
         let state = State::default();
         let view = Arc::clone(state.view());
-        StoreMachine { view, state: RwLock::new(state), leadership: watch::Sender::new(None) }
+        let (leadership, arrivals) = (watch::Sender::new(None), Arrivals::default());
+        StoreMachine { view, state: RwLock::new(state), arrivals, leadership }
     }
 }
 
@@ -41,6 +45,11 @@ impl StoreMachine {
     /// Looks at the state between two entries. Keep it short: apply waits meanwhile.
     pub fn look<R>(&self, look: impl FnOnce(&State) -> R) -> R {
         look(&self.state.read())
+    }
+
+    /// Objects on their way to the evictor.
+    pub fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
     }
 
     /// Follows the newest announcement of a leader.
@@ -73,6 +82,7 @@ impl Machine for StoreMachine {
         let replies = state
             .apply(entry)
             .map_err(|error| MachineError::new(format!("entry {index}: {error}")))?;
+        self.arrivals.put(state.arrivals(), state.clock());
         self.show_leadership(&state);
         Ok(replies)
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::alloc::Strategy;
 use crate::config::{AllocationStrategy, Config};
+use crate::leader::evictor::EvictionRules;
 use crate::model::{PinLimits, Ttl};
 use crate::state::command::WriteRules;
 use crate::state::tasks::TaskRules;
@@ -30,6 +31,8 @@ pub struct NodeSettings {
     pub sweep_interval: Duration,
     /// Copy and move tasks.
     pub tasks: TaskSettings,
+    /// Eviction.
+    pub eviction: EvictionRules,
 }
 
 /// Limits of copy and move tasks.
@@ -69,6 +72,11 @@ impl NodeSettings {
             admin_address: Arc::from(admin_address),
             client_ttl: Duration::from_secs(config.clients.ttl_sec),
             sweep_interval: Duration::from_millis(config.soft_pins.sweep_interval_ms),
+            eviction: EvictionRules {
+                ratio_ppm: config.eviction.ratio_ppm,
+                high_watermark_ppm: config.eviction.high_watermark_ppm,
+                allows_soft_pinned: config.eviction.allow_soft_pinned,
+            },
             tasks: TaskSettings {
                 pending_max: config.tasks.pending_max,
                 processing_max: config.tasks.processing_max,

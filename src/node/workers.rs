@@ -49,6 +49,7 @@ impl MasterNode {
                     tracing::info!(term, "leading");
                     self.start_loops(term, &mut loops);
                 } else {
+                    self.machine().arrivals().close();
                     tracing::info!(term = now.term(), "following");
                 }
             }
@@ -75,6 +76,7 @@ impl MasterNode {
         loops.spawn(self.clone().every(self.settings().sweep_interval, Work::Sweep));
         loops.spawn(self.clone().every(LIVENESS_INTERVAL, Work::Liveness));
         loops.spawn(self.clone().every(UNMOUNT_INTERVAL, Work::Unmount));
+        loops.spawn(self.clone().evict_while_leading());
     }
 
     /// Tells the log, and with it every node and client, that this node serves.

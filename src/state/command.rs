@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::evict::Evict;
 use super::leadership::Leadership;
 use super::tasks::{TaskComplete, TaskCreate, TaskRules, TasksFetch};
 use super::transfer::{TransferEnd, TransferStart};
@@ -247,4 +248,16 @@ pub enum Command {
     TasksFetch(TasksFetch),
     /// Reports the end of a task.
     TaskComplete(TaskComplete),
+    /// Drops the memory of objects.
+    Evict(Evict),
+}
+
+impl Command {
+    /// Copies that each object of a write asks for; `None` for other commands.
+    pub fn replicas_wanted(&self) -> Option<u32> {
+        match self {
+            Command::PutStart(start) => Some(start.config.replica_num),
+            _ => None,
+        }
+    }
 }

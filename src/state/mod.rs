@@ -15,6 +15,7 @@ pub mod command;
 pub mod deadlines;
 pub mod discards;
 pub mod encode;
+pub mod evict;
 pub mod image;
 pub mod interner;
 pub mod leadership;
@@ -73,6 +74,9 @@ pub struct Totals {
     pub file_cached: u64,
     /// Bytes of disk and local-disk replicas.
     pub file_bytes: u64,
+    /// Objects that eviction could take some time: not hard-pinned, with a COMPLETE memory replica that
+    /// nothing uses.
+    pub evictable: u64,
 }
 
 /// Everything that is replicated, and what is derived from it.
@@ -106,6 +110,9 @@ pub struct State {
     writes: BTreeMap<(Millis, ReplicaId), ObjectRef>,
     /// Derived.
     totals: Totals,
+    /// Neither: objects that became candidates for eviction, or other ones, in the newest entry, each with
+    /// its first replica. For the leader; cleared with the next entry.
+    arrivals: Vec<(ObjectRef, ReplicaId)>,
     /// Derived: small numbers in objects.
     writers: Interner<ClientId>,
     /// Derived: small numbers in objects. Number 0 is the default tenant for ever.
@@ -129,6 +136,7 @@ impl Default for State {
             deadlines: DeadlineIndex::default(),
             writes: BTreeMap::new(),
             totals: Totals::default(),
+            arrivals: Vec::new(),
             writers: Interner::default(),
             tenants: Interner::with_first(Tenant::default()),
         }
@@ -179,6 +187,11 @@ impl State {
     /// Event counts.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Objects that the newest entry made candidates for eviction, with their first replicas.
+    pub fn arrivals(&self) -> &[(ObjectRef, ReplicaId)] {
+        &self.arrivals
     }
 
     /// Sums over the objects.

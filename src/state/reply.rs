@@ -31,6 +31,8 @@ pub enum Reply {
     Task(Result<TaskId, ErrorCode>),
     /// Tasks handed out.
     Tasks(Vec<Task>),
+    /// Bytes freed of each victim, 0 for one that was spared.
+    Evicted(Vec<u64>),
     /// What became of a metadata value.
     Metadata(MetadataOutcome),
 }

@@ -387,4 +387,4 @@ impl State {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

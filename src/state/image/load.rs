@@ -119,6 +119,8 @@ impl Loader {
         for (key, value) in &extension.http_metadata {
             self.state.metadata.put(key, value);
         }
+        // The evictor of a node that comes to lead walks the table.
+        self.state.arrivals = Vec::new();
         self.state.publish_directory();
         self.state.view.publish_clock(self.state.clock);
         Ok(self.state)

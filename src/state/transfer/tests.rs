@@ -6,11 +6,11 @@ use crate::state::{Reply, State};
 
 const RELEASE_MS: u64 = 600_000;
 
-pub(in crate::state) fn client(n: u64) -> ClientId {
+pub(crate) fn client(n: u64) -> ClientId {
     ClientId(Uuid { first: n, second: 0 })
 }
 
-pub(in crate::state) struct World {
+pub(crate) struct World {
     pub state: State,
     pub now: u64,
 }
@@ -42,10 +42,14 @@ impl World {
     }
 
     pub fn start_put(&mut self, key: &str, pin: PinRequest) {
+        self.start_put_with(key, pin, false);
+    }
+
+    pub fn start_put_with(&mut self, key: &str, pin: PinRequest, is_hard_pinned: bool) {
         let config = WriteConfig {
             replica_num: 1,
             pin,
-            is_hard_pinned: false,
+            is_hard_pinned,
             data_type: 0,
             preferred: vec![Arc::from("a")],
             is_same_node_preferred: false,
@@ -62,6 +66,17 @@ impl World {
         assert!(started[0].is_ok(), "{started:?}");
     }
 
+    pub fn pin(&mut self, key: &str, ttl_ms: u64) {
+        self.start_put(key, PinRequest::Enable(Ttl(ttl_ms)));
+        assert_eq!(self.end_put(key), Ok(()));
+    }
+
+    pub fn look<R>(&self, key: &str, look: impl FnOnce(Option<&Object>) -> R) -> R {
+        let hash = crate::state::table::table_hash(&Tenant::default(), key.as_bytes());
+        let tenant = crate::model::TenantIdx(0);
+        self.state.view().table.look(hash, tenant, key.as_bytes(), look)
+    }
+
     pub fn end_put(&mut self, key: &str) -> Result<(), ErrorCode> {
         let items = vec![EndItem { key: as_key(key), checksum: None }];
         let end = End { client: client(7), tenant: None, items, select: ReplicaSelect::All };
@@ -73,7 +88,7 @@ impl World {
         assert_eq!(self.end_put(key), Ok(()));
     }
 
-    fn start(
+    pub fn start(
         &mut self,
         kind: TransferKind,
         source: &str,
@@ -110,12 +125,16 @@ impl World {
         outcome
     }
 
-    fn end(&mut self, kind: TransferKind) -> Result<(), ErrorCode> {
+    pub fn end(&mut self, kind: TransferKind) -> Result<(), ErrorCode> {
         self.end_as(1, kind, TransferVerdict::Done)
     }
 
     fn remove(&mut self) -> Result<(), ErrorCode> {
-        first(self.apply(Command::Remove(Remove { tenant: None, keys: vec![as_key("k")] })))
+        self.remove_key("k")
+    }
+
+    pub fn remove_key(&mut self, key: &str) -> Result<(), ErrorCode> {
+        first(self.apply(Command::Remove(Remove { tenant: None, keys: vec![as_key(key)] })))
     }
 
     fn unmount(&mut self, n: u64) {
@@ -126,9 +145,7 @@ impl World {
 
     /// Segment name and status of each replica, in order.
     fn replicas(&self) -> Vec<(String, bool)> {
-        let at = KeyAt { tenant: &Tenant::default(), key: b"k", hash: 0 };
-        let hash = crate::state::table::table_hash(at.tenant, at.key);
-        self.state.view().table.look(hash, crate::model::TenantIdx(0), at.key, |object| {
+        self.look("k", |object| {
             let replicas = object.map(|object| object.replicas.clone()).unwrap_or_default();
             let told = replicas.iter().map(|replica| {
                 let mounted = replica.place.segment().and_then(|at| self.state.segments.get(at));
@@ -171,7 +188,7 @@ impl World {
     }
 }
 
-pub(in crate::state) fn as_key(key: &str) -> Key {
+pub(crate) fn as_key(key: &str) -> Key {
     Key(key.as_bytes().to_vec())
 }
 
