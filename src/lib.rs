@@ -5,12 +5,13 @@
 pub mod cli;
 pub mod serve;
 
+pub mod admin;
 pub mod rpc;
-pub mod wire;
-
-pub mod metrics;
 
 pub mod node;
+
+pub mod metrics;
+pub mod wire;
 
 pub mod config;
 pub mod leader;

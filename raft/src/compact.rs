@@ -23,7 +23,7 @@ use crate::snapshot_file::SnapshotDir;
 use crate::types::{SnapshotMeta, TypeConfig};
 
 /// How often the size of the log is looked at.
-const LOOK: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(100);
 /// Pause after a failed attempt: the disk is probably full, and each attempt costs a state.
 const RETRY: Duration = Duration::from_secs(30);
 /// The log may outgrow `snapshot_log_bytes` by this factor when the state is large.

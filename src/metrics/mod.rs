@@ -1,13 +1,83 @@
-//! What a running node counts in memory. Gauges are computed from the state when somebody asks.
+//! What a running node counts in memory, and how all of it is shown.
+//!
+//! Counters live here and die with the process. Gauges are computed from the state when somebody asks (the
+//! admin door's `collect.rs`), so they cannot drift. `names.rs` says what there is, `text.rs` and `summary.rs`
+//! print it.
 
 pub mod cache;
+mod functions;
+pub mod histogram;
+pub mod names;
+mod process;
 pub mod rpc;
+pub mod summary;
+pub mod text;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::model::Descriptor;
+use crate::wire::Function;
+use histogram::Histogram;
+use text::{Value, Values};
+
+/// Bounds of the sizes of values, as the peer has them.
+const VALUE_BYTES_BOUNDS: &[u64] =
+    &[4_096, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216, 67_108_864];
 
 /// The counters of one process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Metrics {
     /// Calls by function.
     pub rpc: rpc::RpcCounters,
     /// Hits of reads.
     pub cache: cache::CacheCounters,
+    /// Sizes of values whose write was started.
+    pub value_sizes: Histogram,
+    /// Client connections open now.
+    pub connections: AtomicUsize,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Metrics {
+            rpc: rpc::RpcCounters::default(),
+            cache: cache::CacheCounters::default(),
+            value_sizes: Histogram::new(VALUE_BYTES_BOUNDS),
+            connections: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl Metrics {
+    /// Counts a read of an object by an operator, as the peer does: like a client's GetReplicaList.
+    pub fn note_read(&self, found: Option<(&[Descriptor], u64)>) {
+        self.cache.record(found);
+        self.rpc.record(Function::GetReplicaList, 1, u64::from(found.is_none()));
+    }
+
+    /// Counts a removal of everything by an operator.
+    pub fn note_remove_all(&self) {
+        self.rpc.record(Function::RemoveAll, 1, 0);
+    }
+
+    /// Everything that is counted here, and what the system says of the process. May block for a moment.
+    pub fn collect(&self) -> Values {
+        let mut values = Values::default();
+        functions::collect(&self.rpc, &mut values);
+        let cache = &self.cache;
+        for (name, counter) in [
+            ("mem_cache_hit_nums_", &cache.memory_hits),
+            ("mem_cache_hit_bytes_total", &cache.memory_hit_bytes),
+            ("file_cache_hit_nums_", &cache.file_hits),
+            ("file_cache_hit_bytes_total", &cache.file_hit_bytes),
+            ("valid_get_nums_", &cache.valid_gets),
+            ("total_get_nums_", &cache.total_gets),
+        ] {
+            values.count(name, counter);
+        }
+        values.set("master_value_size_bytes", Value::Histogram(self.value_sizes.view()));
+        values.number("master_rpc_connections", self.connections.load(Ordering::Relaxed) as u64);
+        process::collect(&mut values);
+        values
+    }
 }

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use mooncake_ha_raft::{Machine, MachineError};
 use parking_lot::RwLock;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::leader::arrivals::Arrivals;
+use crate::metrics::histogram::Histogram;
 use crate::state::image::FrozenState;
 use crate::state::leadership::Leadership;
 use crate::state::view::View;
@@ -25,14 +27,20 @@ pub struct StoreMachine {
     arrivals: Arrivals,
     /// Follows the state's newest announcement of a leader.
     leadership: watch::Sender<Option<Leadership>>,
+    apply_times: Histogram,
 }
 
 impl Default for StoreMachine {
     fn default() -> Self {
         let state = State::default();
         let view = Arc::clone(state.view());
-        let (leadership, arrivals) = (watch::Sender::new(None), Arrivals::default());
-        StoreMachine { view, state: RwLock::new(state), arrivals, leadership }
+        StoreMachine {
+            view,
+            state: RwLock::new(state),
+            arrivals: Arrivals::default(),
+            leadership: watch::Sender::new(None),
+            apply_times: Histogram::of_latency(),
+        }
     }
 }
 
@@ -50,6 +58,11 @@ impl StoreMachine {
     /// Objects on their way to the evictor.
     pub fn arrivals(&self) -> &Arrivals {
         &self.arrivals
+    }
+
+    /// How long applying an entry took, waiting for readers included.
+    pub fn apply_times(&self) -> &Histogram {
+        &self.apply_times
     }
 
     /// Follows the newest announcement of a leader.
@@ -78,12 +91,14 @@ impl Machine for StoreMachine {
     type Frozen = FrozenState;
 
     fn apply(&self, index: u64, entry: &[u8]) -> Result<Vec<Reply>, MachineError> {
+        let started = Instant::now();
         let mut state = self.state.write();
         let replies = state
             .apply(entry)
             .map_err(|error| MachineError::new(format!("entry {index}: {error}")))?;
         self.arrivals.put(state.arrivals(), state.clock());
         self.show_leadership(&state);
+        self.apply_times.observe_time(started.elapsed());
         Ok(replies)
     }
 

@@ -10,6 +10,7 @@ pub mod propose;
 pub mod read;
 mod remove;
 pub mod settings;
+mod te_cleanup;
 mod workers;
 
 use std::sync::Arc;

@@ -9,12 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::Instant;
 
 use mooncake_ha_raft::Node;
 
 use super::error::NodeError;
 use super::machine::StoreMachine;
 use crate::leader::clock::LeaderClock;
+use crate::metrics::histogram::Histogram;
 use crate::state::command::{COMMANDS_PER_ENTRY_MAX, Command, Stamp};
 use crate::state::{Reply, encode};
 
@@ -33,7 +35,7 @@ struct Waiting {
 }
 
 /// Counts of the proposer, for metrics.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ProposeStats {
     /// Commands proposed.
     pub commands: AtomicU64,
@@ -41,6 +43,25 @@ pub struct ProposeStats {
     pub entries: AtomicU64,
     /// Bytes of entries proposed.
     pub bytes: AtomicU64,
+    /// Entries that were refused or whose outcome is unknown.
+    pub failures: AtomicU64,
+    /// Commands by entry.
+    pub batches: Histogram,
+    /// From proposing an entry to its replies.
+    pub commit: Histogram,
+}
+
+impl Default for ProposeStats {
+    fn default() -> Self {
+        ProposeStats {
+            commands: AtomicU64::new(0),
+            entries: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            batches: Histogram::of_batches(),
+            commit: Histogram::of_latency(),
+        }
+    }
 }
 
 /// Queues commands for the log.
@@ -106,10 +127,15 @@ impl Packer {
             let (batch, rest) = gather(first, &mut waiting);
             left_over = rest;
             let entry = self.pack(&batch);
-            let raft = self.raft.clone();
+            let (raft, stats) = (self.raft.clone(), Arc::clone(&self.stats));
             tokio::spawn(async move {
+                let started = Instant::now();
                 let replies = raft.propose(entry).await;
                 drop(permit);
+                match replies {
+                    Ok(_) => stats.commit.observe_time(started.elapsed()),
+                    Err(_) => _ = stats.failures.fetch_add(1, Ordering::Relaxed),
+                }
                 answer(batch, replies);
             });
         }
@@ -123,6 +149,7 @@ impl Packer {
         self.stats.entries.fetch_add(1, Ordering::Relaxed);
         self.stats.commands.fetch_add(batch.len() as u64, Ordering::Relaxed);
         self.stats.bytes.fetch_add(entry.len() as u64, Ordering::Relaxed);
+        self.stats.batches.observe(batch.len() as u64);
         Bytes::from(entry)
     }
 }

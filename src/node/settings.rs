@@ -27,6 +27,8 @@ pub struct NodeSettings {
     pub rpc_address: Arc<str>,
     /// Where operators reach this node, as `host:port`.
     pub admin_address: Arc<str>,
+    /// What keys of the HTTP metadata server start with, if an expired client's keys are to be removed.
+    pub metadata_cleanup: Option<Arc<str>>,
     /// How often the sweeper looks.
     pub sweep_interval: Duration,
     /// Copy and move tasks.
@@ -70,6 +72,7 @@ impl NodeSettings {
             node_id: config.raft.node_id,
             rpc_address: Arc::from(rpc_address),
             admin_address: Arc::from(admin_address),
+            metadata_cleanup: config.http_metadata.cleanup_on_timeout.then(metadata_prefix),
             client_ttl: Duration::from_secs(config.clients.ttl_sec),
             sweep_interval: Duration::from_millis(config.soft_pins.sweep_interval_ms),
             eviction: EvictionRules {
@@ -88,5 +91,13 @@ impl NodeSettings {
                 },
             },
         }
+    }
+}
+
+/// What transfer engines of this deployment put in front of their keys (behaviour 13.4).
+fn metadata_prefix() -> Arc<str> {
+    match std::env::var("MC_METADATA_CLUSTER_ID") {
+        Ok(cluster) if !cluster.is_empty() => Arc::from(format!("mooncake/{cluster}/")),
+        _ => Arc::from("mooncake/"),
     }
 }

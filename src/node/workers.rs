@@ -144,8 +144,9 @@ impl MasterNode {
         for gone in &expired {
             tracing::warn!(client = %gone.client, "client is silent; its segments are unmounted");
         }
+        let segments = self.segments_to_clean(&expired);
         self.propose(&Command::ExpireClients(expired)).await?;
-        Ok(())
+        self.clean_metadata(&segments).await
     }
 
     async fn finish_unmounts(&self) -> Result<(), NodeError> {

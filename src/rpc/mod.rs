@@ -13,7 +13,7 @@ mod not_built;
 mod tally;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -42,7 +42,6 @@ pub struct Service {
     pub is_no_delay: bool,
     not_built: not_built::NotBuilt,
     forwarder: forward::Forwarder,
-    connections: AtomicUsize,
 }
 
 /// The answer to GetStorageConfig.
@@ -73,13 +72,12 @@ impl Service {
             is_no_delay,
             not_built: not_built::NotBuilt::default(),
             forwarder: forward::Forwarder::default(),
-            connections: AtomicUsize::new(0),
         }
     }
 
     /// Connections open now.
     pub fn connections(&self) -> usize {
-        self.connections.load(Ordering::Relaxed)
+        self.metrics.connections.load(Ordering::Relaxed)
     }
 }
 
@@ -92,18 +90,18 @@ pub async fn serve(listener: TcpListener, service: Arc<Service>, mut stop: watch
         };
         match accepted {
             Ok((socket, peer)) => {
-                if service.connections.load(Ordering::Relaxed) >= CONNECTIONS_MAX {
+                if service.metrics.connections.load(Ordering::Relaxed) >= CONNECTIONS_MAX {
                     tracing::warn!(%peer, limit = CONNECTIONS_MAX, "too many connections");
                     continue;
                 }
-                service.connections.fetch_add(1, Ordering::Relaxed);
+                service.metrics.connections.fetch_add(1, Ordering::Relaxed);
                 let (service, mut stop) = (Arc::clone(&service), stop.clone());
                 tokio::spawn(async move {
                     let served = tokio::select! {
                         served = connection::serve(socket, &service) => served,
                         _ = stop.wait_for(|is_stopping| *is_stopping) => Ok(()),
                     };
-                    service.connections.fetch_sub(1, Ordering::Relaxed);
+                    service.metrics.connections.fetch_sub(1, Ordering::Relaxed);
                     if let Err(error) = served {
                         tracing::debug!(%peer, %error, "connection closed");
                     }

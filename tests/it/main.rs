@@ -9,6 +9,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod admin;
 mod cli;
 mod house;
 mod stock_client;

@@ -402,3 +402,6 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         self.send(Op::Purge { upto })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -405,6 +405,3 @@ fn set_index_aside(path: &Path) -> Result<bool, OpenError> {
     }
     Ok(any)
 }
-
-#[cfg(test)]
-mod tests;

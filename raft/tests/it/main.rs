@@ -8,7 +8,11 @@
     clippy::disallowed_methods
 )]
 
+mod child;
 mod cluster;
+mod crash;
+mod damage;
+mod power;
 mod proxy;
 mod replication;
 mod single;

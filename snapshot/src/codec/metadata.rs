@@ -18,6 +18,9 @@ const FILE: SnapshotFile = SnapshotFile::Metadata;
 /// bounds a group: some five million objects.
 pub const RAW_SHARD_BYTES_MAX: u64 = 1 << 30;
 
+/// Bytes that an item is expected to take at least; only for making room in time.
+const ITEM_BYTES_LIKELY: usize = 64;
+
 /// The file's top level: shards still packed, the rest read.
 pub(crate) struct MetadataFile<'a> {
     /// Shards in file order: number and frame.
@@ -129,7 +132,9 @@ fn read_item_list(
 ) -> Read<Vec<ObjectImage>> {
     let count = reader.array()?;
     let mut tenants = TenantNames::default();
-    let mut objects = Vec::new();
+    // Bounded by what is left of the file, whatever the count says.
+    let expected = (count as usize).min(reader.remaining() / ITEM_BYTES_LIKELY);
+    let mut objects = Vec::with_capacity(expected);
     for position in 0..count {
         let start = *reader;
         match read_item(reader, &mut tenants) {

@@ -21,6 +21,8 @@ pub const INSTANT_MS_MAX: u64 = 9_223_372_036_854;
 const HEAD_FIELDS: u32 = 7;
 /// Optional fields of the longest layout.
 const OPTIONAL_FIELDS_MAX: u32 = 4;
+/// Replicas for which room is made before they are read; nearly every object has fewer.
+const REPLICAS_RESERVED_MAX: u32 = 3;
 /// Ids whose text a writer keeps at hand.
 const UUID_TEXTS_MAX: usize = 16;
 
@@ -97,6 +99,7 @@ pub(crate) fn read_object(reader: &mut Reader<'_>, name: ObjectName) -> Read<Obj
         object.data_type = u8::try_from(number).map_err(|_| Fault::OutOfRange("the data type"))?;
         optional -= 1;
     }
+    object.replicas.reserve_exact(replica_count.min(REPLICAS_RESERVED_MAX) as usize);
     for _ in 0..replica_count {
         object.replicas.push(read_replica(reader)?);
     }

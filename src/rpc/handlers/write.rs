@@ -102,6 +102,8 @@ async fn start(
         let started = started.into_iter().map(|started| started.map(convert::descriptors));
         all.extend(merge(&chunk.is_valid, started));
     }
+    let started = all.iter().zip(sizes).filter(|(result, _)| result.is_ok());
+    started.for_each(|(_, size)| service.metrics.value_sizes.observe(*size));
     Ok(all)
 }
 

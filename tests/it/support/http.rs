@@ -33,6 +33,21 @@ impl Http {
         Some((status, answer.body_mut().with_config().limit(u64::MAX).read_to_string().ok()?))
     }
 
+    /// Status, content type and body of any request.
+    pub fn send(&self, method: &str, path: &str, body: &[u8]) -> (u16, String, String) {
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base))
+            .body(body.to_vec())
+            .unwrap();
+        let mut answer = self.agent.run(request).unwrap_or_else(|e| panic!("{method} {path}: {e}"));
+        let kind =
+            answer.headers().get("content-type").map(|kind| kind.to_str().unwrap().to_owned());
+        let status = answer.status().as_u16();
+        let body = answer.body_mut().with_config().limit(u64::MAX).read_to_string().unwrap();
+        (status, kind.unwrap_or_default(), body)
+    }
+
     /// Status and body.
     pub fn get(&self, path: &str) -> (u16, String) {
         self.try_get(path).unwrap_or_else(|| panic!("no answer to GET {}{path}", self.base))

@@ -101,6 +101,11 @@ impl Master {
         format!("http://127.0.0.1:{}/metadata", self.metadata)
     }
 
+    /// The admin server.
+    pub fn http(&self) -> &Http {
+        &self.http
+    }
+
     /// The embedded metadata server.
     pub fn metadata_http(&self) -> Http {
         Http::new(self.metadata)

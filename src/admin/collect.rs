@@ -1,0 +1,195 @@
+//! Every value at one moment: gauges computed from the state and from Raft, counters read.
+//!
+//! The state is looked at under its lock for a moment, with work in proportion to the number of segments and
+//! clients, never of objects. Call it where blocking is allowed: it reads the sizes of some files.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use mooncake_ha_raft::{Role, Status};
+
+use crate::metrics::Metrics;
+use crate::metrics::text::{Value, Values};
+use crate::model::Deadline;
+use crate::node::MasterNode;
+use crate::state::State;
+
+/// Overdue pins are counted up to here.
+const DUE_COUNTED_MAX: usize = 10_000;
+
+/// Values of the state of the peer's standby (behaviour 13.2).
+const ALONE: u64 = 0;
+const WATCHING: u64 = 3;
+const RECONNECTING: u64 = 5;
+const PROMOTED: u64 = 7;
+
+/// Collects everything. Without a node (it is being opened) only the process's own values.
+pub fn collect(metrics: &Metrics, node: Option<&MasterNode>, uptime: Duration) -> Values {
+    let mut values = metrics.collect();
+    values.number("process_uptime_seconds", uptime.as_secs());
+    let version = [(env!("CARGO_PKG_VERSION").to_owned(), 1)].into_iter().collect();
+    values.set("mooncake_ha_build_info", Value::By("version", version));
+    if let Some(node) = node {
+        let status = node.status();
+        collect_state(node, &mut values);
+        collect_pins(node, &mut values);
+        collect_work(node, &mut values);
+        collect_raft(&status, &mut values);
+        collect_peer_ha(&status, &mut values);
+    }
+    values
+}
+
+fn collect_state(node: &MasterNode, values: &mut Values) {
+    node.look(|state: &State| {
+        let (used, capacity) = state.segments().memory_usage();
+        let (totals, counters) = (state.totals(), state.counters());
+        for (name, value) in [
+            ("master_allocated_bytes", used),
+            ("master_total_capacity_bytes", capacity),
+            ("master_allocated_file_size_bytes", totals.file_bytes),
+            ("master_key_count", totals.keys),
+            ("mem_cache_nums_", totals.memory_cached),
+            ("file_cache_nums_", totals.file_cached),
+            ("master_active_clients", state.clients().alive().count() as u64),
+            ("master_known_clients", state.clients().iter().count() as u64),
+            ("master_segments", state.segments().len() as u64),
+            ("master_metadata_keys", state.metadata().iter().count() as u64),
+            ("master_put_start_discarded_staging_size", state.discards().staged_bytes()),
+            ("master_put_start_discard_cnt", counters.discards),
+            ("master_put_start_release_cnt", counters.releases),
+            ("master_put_start_partial_allocations_total", counters.partial_allocations),
+            ("master_put_start_alloc_failures_total", counters.allocation_failures),
+            ("master_state_clock_ms", state.clock().0),
+        ] {
+            values.number(name, value);
+        }
+        let (mut by_use, mut by_size) = (BTreeMap::new(), BTreeMap::new());
+        let readable = state.segments().iter().filter(|(_, m)| m.status.is_readable());
+        for (_, mounted) in readable {
+            let name = mounted.segment.name.to_string();
+            *by_use.entry(name.clone()).or_default() += mounted.allocator.used_bytes();
+            *by_size.entry(name).or_default() += mounted.segment.size;
+        }
+        values.set("segment_allocated_bytes", Value::By("segment", by_use));
+        values.set("segment_total_capacity_bytes", Value::By("segment", by_size));
+    });
+}
+
+fn collect_pins(node: &MasterNode, values: &mut Values) {
+    let next = node.machine().next_deadline();
+    let now = node.clock().now(node.machine().view().clock());
+    let overdue = next.filter(|deadline| deadline.is_reached(now));
+    let is_due = |(deadline, _): &(Deadline, _)| deadline.is_reached(now);
+    let due = node.look(|state| {
+        let index = state.deadlines();
+        values.number("master_soft_pin_key_count", index.len() as u64);
+        values.number("master_deadline_index_size", index.len() as u64);
+        values.number("master_deadline_heap_size", index.heap_len() as u64);
+        // The whole index is walked only while a sweep is late.
+        match overdue {
+            Some(_) => index.first_live(DUE_COUNTED_MAX).iter().filter(|pin| is_due(pin)).count(),
+            None => 0,
+        }
+    });
+    values.number("master_soft_pins_due", due as u64);
+    let late = overdue.map_or(0, |deadline| now.0.saturating_sub(deadline.0));
+    values.number("master_oldest_overdue_pin_ms", late);
+}
+
+fn collect_work(node: &MasterNode, values: &mut Values) {
+    let (propose, sweeps) = (node.propose_stats(), node.sweep_stats());
+    let evictions = node.eviction_stats();
+    for (name, counter) in [
+        ("master_proposed_commands_total", &propose.commands),
+        ("master_proposed_entries_total", &propose.entries),
+        ("master_proposed_bytes_total", &propose.bytes),
+        ("master_proposal_failures_total", &propose.failures),
+        ("master_soft_pins_expired_total", &sweeps.pins_expired),
+        ("master_soft_pins_stale_total", &sweeps.pins_stale),
+        ("master_sweeps_total", &sweeps.sweeps),
+        ("master_successful_evictions_total", &evictions.successful),
+        ("master_attempted_evictions_total", &evictions.attempted),
+        ("master_evicted_key_count", &evictions.evicted_keys),
+        ("master_evicted_size_bytes", &evictions.evicted_bytes),
+    ] {
+        values.count(name, counter);
+    }
+    for (name, histogram) in [
+        ("master_commands_per_entry", &propose.batches),
+        ("master_commit_latency_us", &propose.commit),
+        ("master_apply_latency_us", node.machine().apply_times()),
+    ] {
+        values.set(name, Value::Histogram(histogram.view()));
+    }
+    values.set("master_clock_gap_ms", Value::Signed(node.clock().gap_ms()));
+    values.number("master_clock_steps_total", node.clock().steps());
+}
+
+fn collect_raft(status: &Status, values: &mut Values) {
+    let log = &status.log;
+    for (name, value) in [
+        ("master_raft_is_leader", u64::from(matches!(status.role, Role::Leader { .. }))),
+        ("master_raft_is_serving", u64::from(status.role.is_ready_leader())),
+        ("master_raft_term", status.term),
+        ("master_raft_members", status.members.len() as u64),
+        ("master_raft_last_index", log.last.unwrap_or(0)),
+        ("master_raft_committed_index", log.committed.unwrap_or(0)),
+        ("master_raft_applied_index", log.applied.unwrap_or(0)),
+        ("master_raft_snapshot_index", log.snapshot.unwrap_or(0)),
+        ("master_raft_purged_index", log.purged.unwrap_or(0)),
+        ("master_raft_log_bytes", status.log_bytes),
+        ("master_raft_log_blobs", status.log_blobs),
+        ("master_raft_snapshot_bytes", status.snapshot_bytes),
+        ("master_raft_snapshot_failed", u64::from(status.snapshot_error.is_some())),
+        ("master_data_dir_bytes", status.data_dir_bytes),
+    ] {
+        values.number(name, value);
+    }
+}
+
+/// What the peer shows of its own replication, with our nearest meaning.
+fn collect_peer_ha(status: &Status, values: &mut Values) {
+    let (last, applied) = (status.log.last.unwrap_or(0), status.log.applied.unwrap_or(0));
+    values.number("ha_oplog_last_sequence_id", last);
+    values.number("ha_oplog_applied_sequence_id", applied);
+    values.number("ha_oplog_standby_lag", last.saturating_sub(applied));
+    let standby = match &status.role {
+        _ if status.members.len() < 2 => ALONE,
+        Role::Leader { .. } => PROMOTED,
+        Role::Follower { leader: Some(_), .. } => WATCHING,
+        Role::Follower { leader: None, .. } => RECONNECTING,
+    };
+    values.number("ha_standby_state", standby);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::config::Config;
+    use crate::metrics::names;
+    use crate::node::settings::NodeSettings;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn everything_that_is_collected_has_a_name_and_every_own_name_has_a_value() {
+        let dir = tempfile::tempdir().unwrap();
+        let raft = mooncake_ha_raft::Config::new(1, "c", dir.path());
+        let settings = NodeSettings::new(&Config::default(), "h:1", "h:2");
+        let clock = Arc::new(SystemClock::default());
+        let node = MasterNode::open(raft, settings, clock).await.unwrap();
+        let values = collect(&Metrics::default(), Some(&node), Duration::from_secs(5));
+        for name in values.names() {
+            assert!(names::all().any(|spec| spec.name == name), "{name} is not in names.rs");
+        }
+        for spec in names::OWN {
+            assert!(values.names().any(|name| name == spec.name), "{} has no value", spec.name);
+        }
+        assert_eq!(values.get("master_raft_is_serving"), 1);
+        assert_eq!(values.get("ha_standby_state"), 0);
+        assert_eq!(values.get("process_uptime_seconds"), 5);
+        node.shutdown().await;
+    }
+}

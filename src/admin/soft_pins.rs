@@ -1,0 +1,84 @@
+//! `GET /api/v1/soft_pins`: the pins that end next.
+//!
+//! The index is looked at under the state's lock (a few milliseconds for a million pins); keys are looked up
+//! afterwards, one shard lock each, and a pin that changed in between is left out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::{RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Serialize;
+
+use super::answer::Refused;
+use super::{Door, answer, query};
+use crate::model::{Deadline, ObjectRef, TenantIdx};
+use crate::node::MasterNode;
+
+/// Pins listed if the request does not say how many.
+const PINS_LISTED: usize = 100;
+
+/// Pins listed at most; a larger limit means this one.
+const PINS_LISTED_MAX: usize = 100_000;
+
+#[derive(Serialize)]
+struct Page {
+    success: bool,
+    /// Active pins in all.
+    active: usize,
+    /// Entries of the index's heap, stale ones included.
+    heap_len: usize,
+    next_deadline_ms: Option<u64>,
+    pins: Vec<Pin>,
+}
+
+#[derive(Serialize)]
+struct Pin {
+    tenant: String,
+    key: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_encoded: Option<String>,
+    deadline_ms: u64,
+}
+
+/// `GET /api/v1/soft_pins?limit=N`, in the order of deadlines.
+pub async fn soft_pins(
+    State(door): State<Arc<Door>>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Refused> {
+    let limit = match query::text(query.as_deref(), "limit") {
+        None => PINS_LISTED,
+        Some(text) => {
+            let bad = |_| Refused::Bad(format!("limit is {text:?}; it is a whole number"));
+            text.parse::<usize>().map_err(bad)?.min(PINS_LISTED_MAX)
+        }
+    };
+    let (node, _) = door.leading().await?;
+    let (active, heap_len, first) = node.look(|state| {
+        let index = state.deadlines();
+        (index.len(), index.heap_len(), index.first_live(limit.max(1)))
+    });
+    let next_deadline_ms = first.first().map(|(deadline, _)| deadline.0);
+    let pins = pins(node, first.into_iter().take(limit));
+    let body = Page { success: true, active, heap_len, next_deadline_ms, pins };
+    Ok(answer::json(StatusCode::OK, &body))
+}
+
+fn pins(node: &MasterNode, first: impl Iterator<Item = (Deadline, ObjectRef)>) -> Vec<Pin> {
+    let table = &node.machine().view().table;
+    let mut tenants: BTreeMap<TenantIdx, String> = BTreeMap::new();
+    let look = |(deadline, at): (Deadline, ObjectRef)| {
+        let found = table.peek(at, |object| {
+            (object.pin() == Some(deadline)).then(|| (object.tenant, object.key.clone()))
+        });
+        let (tenant, key) = found??;
+        let tenant = tenants.entry(tenant).or_insert_with(|| {
+            node.look(|state| state.tenant_name(tenant).map(|name| name.name().to_owned()))
+                .unwrap_or_default()
+        });
+        let (key, key_encoded) = query::shown(&key);
+        Some(Pin { tenant: tenant.clone(), key, key_encoded, deadline_ms: deadline.0 })
+    };
+    first.filter_map(look).collect()
+}

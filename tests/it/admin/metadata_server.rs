@@ -1,0 +1,86 @@
+//! The embedded HTTP metadata server: the peer's words, and values that survive what the peer's do not.
+
+use crate::support::{Http, Master};
+use tempfile::TempDir;
+
+const ON: &[&str] = &["--enable_http_metadata_server=true"];
+
+/// Status, content type and body, as one text.
+fn ask(http: &Http, method: &str, query: &str, body: &str) -> String {
+    let (status, kind, body) = http.send(method, &format!("/metadata{query}"), body.as_bytes());
+    format!("{status} {kind} {body}")
+}
+
+#[test]
+fn values_are_put_got_and_deleted_with_the_peers_words() {
+    let dir = TempDir::new().unwrap();
+    let master = Master::ours(dir.path(), ON);
+    let http = master.metadata_http();
+    for (method, query, body, answer) in [
+        ("GET", "", "", "400  Missing key parameter"),
+        ("GET", "?key=", "", "400  Missing key parameter"),
+        ("PUT", "", "x", "400  Missing key parameter"),
+        ("DELETE", "?k=1", "", "400  Missing key parameter"),
+        ("GET", "?key=k", "", "404  metadata not found"),
+        ("DELETE", "?key=k", "", "404  metadata not found"),
+        ("PUT", "?key=k", "{\"a\":1}", "200  metadata updated"),
+        ("GET", "?key=k", "", "200 application/json {\"a\":1}"),
+        ("PUT", "?key=k", "", "200  metadata updated"),
+        ("GET", "?key=k", "", "200 application/json "),
+        ("DELETE", "?key=k", "", "200  metadata deleted"),
+        // The key is the text as it stands: other encodings are other keys.
+        ("PUT", "?key=x%2Frpc_meta", "1", "200  metadata updated"),
+        ("PUT", "?key=x%2Frpc_meta", "1", "200  metadata unchanged"),
+        ("PUT", "?key=x%2Frpc_meta", "2", "400  Duplicate rpc_meta key not allowed"),
+        ("GET", "?key=x%2Frpc_meta", "", "200 application/json 1"),
+        ("GET", "?key=x%2frpc_meta", "", "404  metadata not found"),
+        ("GET", "?key=x/rpc_meta", "", "404  metadata not found"),
+        ("PUT", "?foo=1&key=q&bar=2", "w", "200  metadata updated"),
+        ("GET", "?key=q&key=k", "", "200 application/json w"),
+        ("PUT", "?key=a=b", "w", "200  metadata updated"),
+        ("GET", "?key=a", "", "404  metadata not found"),
+        ("GET", "?key=a=b", "", "200 application/json w"),
+        ("POST", "?key=k", "x", "404  404 Not Found"),
+        ("GET", "/?key=q", "", "404  404 Not Found"),
+    ] {
+        assert_eq!(ask(&http, method, query, body), answer, "{method} {query}");
+    }
+    assert_eq!(http.send("GET", "/health", b""), (200, String::new(), "OK".into()));
+}
+
+#[test]
+fn values_survive_a_killed_master() {
+    let dir = TempDir::new().unwrap();
+    let mut master = Master::ours(dir.path(), ON);
+    let http = master.metadata_http();
+    for n in 0..20 {
+        let query = format!("?key=mooncake%2Fram%2Fhost{n}");
+        assert_eq!(ask(&http, "PUT", &query, &format!("v{n}")), "200  metadata updated");
+    }
+    assert_eq!(ask(&http, "DELETE", "?key=mooncake%2Fram%2Fhost7", ""), "200  metadata deleted");
+    master.kill();
+    master.start_again();
+    let http = master.metadata_http();
+    for n in 0..20 {
+        let query = format!("?key=mooncake%2Fram%2Fhost{n}");
+        let expected = match n {
+            7 => "404  metadata not found".to_owned(),
+            _ => format!("200 application/json v{n}"),
+        };
+        assert_eq!(ask(&http, "GET", &query, ""), expected);
+    }
+    assert_eq!(master.count("master_metadata_keys"), 19);
+}
+
+#[test]
+fn a_value_beyond_the_limit_is_refused_and_the_largest_is_kept() {
+    let dir = TempDir::new().unwrap();
+    let master = Master::ours(dir.path(), ON);
+    let http = master.metadata_http();
+    let largest = "v".repeat(mooncake_ha::admin::te_metadata::VALUE_BYTES_MAX);
+    assert_eq!(ask(&http, "PUT", "?key=k", &largest), "200  metadata updated");
+    let more = format!("{largest}v");
+    assert_eq!(ask(&http, "PUT", "?key=k", &more), "413  metadata is too large");
+    let (status, _, body) = http.send("GET", "/metadata?key=k", b"");
+    assert_eq!((status, body.len()), (200, largest.len()));
+}

@@ -1,0 +1,9 @@
+//! The operator's door of a real process: every page over plain HTTP, no client library.
+//!
+//! What the pages must look like was read off the peer's own answers.
+
+mod api;
+mod metadata_server;
+mod pages;
+mod ports;
+mod seed;
