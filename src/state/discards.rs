@@ -3,7 +3,7 @@
 //! A write that was replaced or preempted keeps its allocation for the release timeout, because nobody can
 //! tell a writer to stop (behaviour 2.7). Released in order of time, then of arrival: the same on all nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -63,11 +63,15 @@ impl Discards {
         Some(discard)
     }
 
-    /// Drops what lies on a segment that is gone; items without a replica left go, too.
-    pub fn forget_segment(&mut self, segment: SegmentIdx) {
+    /// Drops what lies on these nodes of an unmounting segment; items without a replica left go, too.
+    pub fn forget_nodes(&mut self, segment: SegmentIdx, nodes: &BTreeSet<u32>) {
+        let is_gone = |replica: &Replica| match replica.place {
+            Place::Memory { segment: on, node, .. } => on == segment && nodes.contains(&node),
+            _ => false,
+        };
         self.items.retain(|_, discard| {
             self.staged_bytes -= discard.memory_bytes();
-            discard.replicas.retain(|replica| replica.place.segment() != Some(segment));
+            discard.replicas.retain(|replica| !is_gone(replica));
             self.staged_bytes += discard.memory_bytes();
             !discard.replicas.is_empty()
         });

@@ -10,6 +10,7 @@
 
 mod allocate;
 mod apply;
+mod check;
 pub mod clients;
 pub mod command;
 pub mod deadlines;
@@ -227,3 +228,6 @@ impl State {
         self.writers.name(writer.0).copied()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 //! An unmount takes effect for readers and writers at once, by the segment's status; its objects are dropped
 //! in bounded steps, found through the allocations of this segment alone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::alloc::OffsetAllocator;
@@ -11,6 +12,7 @@ use crate::model::{ClientId, ErrorCode, ObjectRef, Segment, SegmentId, SegmentId
 use super::State;
 use super::put::NO_OWNER;
 use super::segment_table::Mounted;
+use super::settle::memory_node;
 use super::view::Directory;
 
 /// Allocations that an unmount drops within its own command. A segment with more is finished by the leader's
@@ -141,22 +143,26 @@ impl State {
             let freed = mounted.allocator.free(used.node);
             debug_assert!(freed.is_ok(), "listed as used: {used:?}");
         }
+        let set_aside = batch.iter().filter(|used| used.owner == NO_OWNER);
+        let set_aside: BTreeSet<u32> = set_aside.map(|used| used.node).collect();
+        if !set_aside.is_empty() {
+            self.discards.forget_nodes(index, &set_aside);
+        }
         for used in batch.iter().filter(|used| used.owner != NO_OWNER) {
             let object = ObjectRef(used.owner);
-            self.forget_replicas_on(object, index);
+            self.forget_replica_at(object, index, used.node);
             self.erase_if_gone(object);
         }
         if is_finished {
             self.segments.remove(index);
-            self.discards.forget_segment(index);
         }
         is_finished
     }
 
-    /// Drops an object's replicas on a segment whose allocations are already gone.
-    fn forget_replicas_on(&mut self, object: ObjectRef, index: SegmentIdx) {
+    /// Drops the replica of an object whose allocation is already gone.
+    fn forget_replica_at(&mut self, object: ObjectRef, index: SegmentIdx, node: u32) {
         self.edit(object, |object| {
-            object.replicas.retain(|replica| replica.place.segment() != Some(index));
+            object.replicas.retain(|replica| memory_node(replica) != Some((index, node)));
             super::put::settle_write(object);
         });
     }

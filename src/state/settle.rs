@@ -151,12 +151,11 @@ impl State {
         self.release_numbers(erased.writer, erased.tenant);
     }
 
-    /// Gives the space of a replica back to its segment. An unmounting segment takes its allocations back
-    /// itself, step by step, so here it is left alone.
+    /// Gives the space of a replica back to its segment, which may be unmounting: a snapshot of that moment
+    /// must find an owner for every allocation.
     pub(super) fn free(&mut self, place: &Place) {
         if let Place::Memory { segment, node, .. } = place
             && let Some(mounted) = self.segments.get_mut(*segment)
-            && mounted.status.is_readable()
         {
             let freed = mounted.allocator.free(*node);
             debug_assert!(freed.is_ok(), "replica without allocation: {place:?}");
@@ -165,9 +164,7 @@ impl State {
 
     /// Notes which object an allocation belongs to, so that a lost segment finds its objects.
     pub(super) fn own(&mut self, segment: SegmentIdx, node: u32, owner: u32) {
-        if let Some(mounted) = self.segments.get_mut(segment)
-            && mounted.status.is_readable()
-        {
+        if let Some(mounted) = self.segments.get_mut(segment) {
             let owned = mounted.allocator.set_owner(node, owner);
             debug_assert!(owned.is_ok(), "replica without allocation: {segment:?} {node}");
         }

@@ -11,6 +11,10 @@
 
 mod admin;
 mod cli;
+mod hostile;
 mod house;
+mod scenarios;
+mod scenarios_transfer;
+mod soft_pin;
 mod stock_client;
 mod support;

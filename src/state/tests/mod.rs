@@ -1,0 +1,13 @@
+//! Stories of the pure state: commands in, replies out, every invariant checked after each entry.
+//!
+//! Nothing here has a clock or a socket: time is the stamp. [`world`] makes the stories terse, [`script`] makes
+//! random ones. What only the wire shows is left to the integration tests.
+
+mod golden;
+mod lives;
+mod memory;
+mod script;
+mod segments;
+mod soft_pin;
+mod twins;
+mod world;
