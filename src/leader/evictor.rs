@@ -1,7 +1,7 @@
 //! When to evict, how much, and in which order (behaviour 7).
 //!
 //! Nothing is done on a read and nothing scans the table: objects lie in coarse buckets of time by the end
-//! of the read lease seen at their last visit. When a bucket has passed, each of its objects is looked at
+//! of the read lease seen at their last visit. When a bucket comes up, each of its objects is looked at
 //! again: what was read since goes to a later bucket, the rest is ready, oldest first. A lease never gets
 //! shorter, so an object in a later bucket is never older than one in an earlier. All of it is leader-local,
 //! derived, and rebuilt by a walk over the table at take-over.
@@ -196,10 +196,15 @@ impl Buckets {
         self.len += 1;
     }
 
+    /// Start of the first bucket.
+    fn first(&self) -> Option<Millis> {
+        let (bucket, _) = self.by_number.first_key_value()?;
+        Some(Millis(bucket.saturating_mul(BUCKET_MS)))
+    }
+
     /// Start of the first bucket, if all of its time is over.
     fn first_past(&self, now: Millis) -> Option<Millis> {
-        let bucket = *self.by_number.first_key_value()?.0;
-        (bucket < now.0 / BUCKET_MS).then(|| Millis(bucket.saturating_mul(BUCKET_MS)))
+        self.first().filter(|start| start.0.saturating_add(BUCKET_MS) <= now.0)
     }
 
     fn take_first(&mut self) -> Vec<Candidate> {
@@ -218,6 +223,9 @@ pub struct EvictionOrder {
     /// By when to look again, for those whose rank lies before: blocked ones, and soft-pinned ones by the end
     /// of their pin.
     returning: Buckets,
+    /// When the bucket of that very time was looked at without new arrivals since. Part of it comes back, so
+    /// it is looked at once a moment: what was just written must go before what is soft-pinned.
+    current_seen: Option<Millis>,
     /// Rest of the bucket that is being looked at.
     loading: Vec<Candidate>,
     /// Looked at and open, oldest first.
@@ -229,6 +237,9 @@ pub struct EvictionOrder {
 impl EvictionOrder {
     /// Candidates that have just been put or changed.
     pub fn arrive(&mut self, arrivals: &[Arrival]) {
+        if !arrivals.is_empty() {
+            self.current_seen = None;
+        }
         for arrival in arrivals {
             self.ranked.add(Candidate::new(arrival.object, arrival.incarnation), arrival.at);
         }
@@ -278,10 +289,17 @@ impl EvictionOrder {
 
     /// Whether a pass could find something: without this a full store would be searched again and again.
     pub fn has_work(&self, now: Millis, with_soft_pinned: bool) -> bool {
-        let is_up = |buckets: &Buckets| buckets.first_past(now).is_some();
-        let is_waiting = is_up(&self.ranked) || is_up(&self.returning);
+        let is_waiting =
+            self.first_ranked(now).is_some() || self.returning.first_past(now).is_some();
         let is_open = !self.ready.is_empty() || !self.loading.is_empty() || is_waiting;
         is_open || (with_soft_pinned && !self.soft.is_empty())
+    }
+
+    /// Start of the first bucket that is to be looked at: one that is over, or once a moment the current one.
+    fn first_ranked(&self, now: Millis) -> Option<Millis> {
+        let start = self.ranked.first().filter(|start| *start <= now)?;
+        let is_over = self.ranked.first_past(now).is_some();
+        (is_over || self.current_seen != Some(now)).then_some(start)
     }
 
     /// Takes the oldest candidate that can go and has no active pin; looks at about `looks` objects at most.
@@ -300,9 +318,12 @@ impl EvictionOrder {
                 continue;
             }
             let oldest = self.ready.peek().map(|Reverse((rank, _))| *rank);
-            if let Some(start) = self.ranked.first_past(eyes.now)
+            if let Some(start) = self.first_ranked(eyes.now)
                 && oldest.is_none_or(|oldest| oldest >= start)
             {
+                if self.ranked.first_past(eyes.now).is_none() {
+                    self.current_seen = Some(eyes.now);
+                }
                 self.loading = self.ranked.take_first();
                 continue;
             }

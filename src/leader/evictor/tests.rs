@@ -160,6 +160,22 @@ fn soft_pinned_objects_are_for_the_second_pass_until_their_deadline() {
 }
 
 #[test]
+fn what_was_written_this_moment_can_go_before_what_is_pinned() {
+    let mut scene = Scene::new();
+    scene.pin("pinned", 9_000);
+    scene.pass(200);
+    scene.put("new");
+    assert_eq!(scene.open(), ["new"]);
+    scene.put("newer");
+    scene.read("newer", 5);
+    assert!(scene.order.has_work(Millis(scene.world.now), false));
+    assert_eq!(scene.open(), [""; 0]);
+    assert!(!scene.order.has_work(Millis(scene.world.now), false));
+    scene.pass(5);
+    assert_eq!(scene.open(), ["newer"]);
+}
+
+#[test]
 fn the_second_pass_takes_the_oldest_and_leaves_those_that_are_read() {
     let mut scene = Scene::new();
     for key in ["a", "b", "c"] {

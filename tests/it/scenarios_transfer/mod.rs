@@ -6,7 +6,7 @@ mod order;
 mod tasks;
 mod transfers;
 
-use mooncake_ha::model::{TaskId, Uuid};
+use mooncake_ha::model::{ErrorCode, TaskId, Uuid};
 use mooncake_ha::wire::Answer;
 use mooncake_ha::wire::calls as c;
 use mooncake_ha::wire::requests as r;
@@ -22,6 +22,11 @@ const TENANT: &[u8] = b"default";
 
 fn bytes<'a>(names: &[&'a str]) -> Vec<&'a [u8]> {
     names.iter().map(|name| name.as_bytes()).collect()
+}
+
+/// A refusal as a client gets it.
+fn refused<T>(code: ErrorCode) -> Answer<T> {
+    Err(code.into())
 }
 
 impl Caller {

@@ -1,6 +1,7 @@
 //! F3, F4, C27: exactly how many are evicted, and that they are the oldest.
 
 use mooncake_ha::model::ErrorCode as E;
+use mooncake_ha::wire::types::ReplicateConfig;
 
 use crate::support::node::{Caller, TestNode, pinned, plain, until};
 
@@ -57,20 +58,24 @@ async fn f4_the_oldest_tenth_goes_and_what_was_read_counts_from_its_read() {
 async fn c27_the_second_pass_takes_the_oldest_pinned_values_up_to_what_is_needed() {
     // Full to the brim, 80 % above the watermark: 85 % are wanted and 80 % needed.
     let node = TestNode::start(&["--eviction_high_watermark_ratio=0.2"]).await;
-    let client = node.owner(1, 20 << 10).await;
-    put_apart(&node, &client, "plain", 10).await;
-    for n in 0..10 {
-        client.put(&format!("pinned{n}"), &pinned(Some(3_600_000))).await;
-        node.pass(1);
+    let (client, spare) = (node.owner(1, 20 << 10).await, node.owner(2, 1 << 20).await);
+    for (name, config) in [("plain", plain()), ("pinned", pinned(Some(3_600_000)))] {
+        let config = ReplicateConfig { preferred_segments: vec![b"s1".as_slice()], ..config };
+        for n in 0..10 {
+            client.put(&format!("{name}{n}"), &config).await;
+            node.pass(1);
+        }
     }
     assert_eq!(node.keys(), 20);
+    // Without the spare segment the first one is all there is.
+    spare.unmount(2).await.unwrap();
     until("sixteen go", async || {
         node.pass(20);
         node.keys() <= 4
     })
     .await;
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    assert_eq!(left(&node, "plain", 10), []);
+    assert_eq!(left(&node, "plain", 10), [0_u64; 0]);
     assert_eq!(left(&node, "pinned", 10), [6, 7, 8, 9]);
     assert_eq!(node.pins(), 4);
     node.assert_sound();

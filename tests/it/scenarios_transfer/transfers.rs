@@ -5,7 +5,7 @@ use mooncake_ha::wire::calls as c;
 use mooncake_ha::wire::requests as r;
 use mooncake_ha::wire::types::ReplicaStatus;
 
-use super::TENANT;
+use super::{TENANT, refused};
 use crate::support::node::{Caller, TestNode, pinned, place, plain, until};
 
 const MIB: u64 = 1 << 20;
@@ -46,23 +46,23 @@ async fn h1_h4_a_copy_needs_a_finished_source_and_mounted_targets() {
 async fn h2_h3_d10_an_open_copy_is_its_starters_alone_and_keeps_the_object() {
     let (node, [a, b, _]) = scene(&[]).await;
     a.copy_start("k", "s1", &["s2"]).await.unwrap();
-    assert_eq!(a.remove("k", false).await, Err(E::ReplicaIsNotReady));
-    assert_eq!(a.remove("k", true).await, Err(E::ReplicaIsNotReady));
+    assert_eq!(a.remove("k", false).await, refused(E::ReplicaIsNotReady));
+    assert_eq!(a.remove("k", true).await, refused(E::ReplicaIsNotReady));
     assert_eq!(a.remove_all(true).await, 0);
     let busy = E::ObjectHasReplicationTask;
     assert_eq!(a.copy_start("k", "s1", &["s3"]).await.unwrap_err(), busy);
     assert_eq!(a.move_start("k", "s1", "s3").await.unwrap_err(), busy);
     assert_eq!(a.start("k", 1024, &plain()).await.unwrap_err(), E::ObjectAlreadyExists);
-    assert_eq!(b.copy_end("k").await, Err(E::IllegalClient));
-    assert_eq!(b.copy_revoke("k").await, Err(E::IllegalClient));
-    assert_eq!(a.move_end("k").await, Err(E::InvalidParams));
+    assert_eq!(b.copy_end("k").await, refused(E::IllegalClient));
+    assert_eq!(b.copy_revoke("k").await, refused(E::IllegalClient));
+    assert_eq!(a.move_end("k").await, refused(E::InvalidParams));
     assert_eq!(a.copy_end("k").await, Ok(()));
     assert_eq!(a.places("k").await, ["s1", "s2"]);
-    assert_eq!(a.copy_end("k").await, Err(E::ObjectNoReplicationTask));
+    assert_eq!(a.copy_end("k").await, refused(E::ObjectNoReplicationTask));
     // A copy that had nothing to write blocks by itself, with force as well.
     assert_eq!(a.copy_start("k", "s1", &["s2", "s1"]).await.unwrap().targets, []);
     node.pass(20_000);
-    assert_eq!(a.remove("k", true).await, Err(busy));
+    assert_eq!(a.remove("k", true).await, refused(busy));
     assert_eq!(a.remove_all(true).await, 0);
     assert_eq!(a.copy_revoke("k").await, Ok(()));
     assert_eq!(a.remove("k", true).await, Ok(()));
@@ -74,10 +74,10 @@ async fn h6_without_a_copy_or_move_there_is_none_to_end() {
     let (_node, [a, ..]) = scene(&[]).await;
     for key in ["k", "absent"] {
         let none = if key == "k" { E::ObjectNoReplicationTask } else { E::ObjectNotFound };
-        assert_eq!(a.copy_end(key).await, Err(none));
-        assert_eq!(a.copy_revoke(key).await, Err(none));
-        assert_eq!(a.move_end(key).await, Err(none));
-        assert_eq!(a.move_revoke(key).await, Err(none));
+        assert_eq!(a.copy_end(key).await, refused(none));
+        assert_eq!(a.copy_revoke(key).await, refused(none));
+        assert_eq!(a.move_end(key).await, refused(none));
+        assert_eq!(a.move_revoke(key).await, refused(none));
     }
 }
 
@@ -86,12 +86,12 @@ async fn h7_a_copy_whose_source_or_target_was_unmounted_ends_in_gone() {
     let (node, [a, b, c]) = scene(&[]).await;
     c.copy_start("k", "s1", &["s2", "s3"]).await.unwrap();
     assert_eq!(b.unmount(2).await, Ok(()));
-    assert_eq!(c.copy_end("k").await, Err(E::ReplicaIsGone));
+    assert_eq!(c.copy_end("k").await, refused(E::ReplicaIsGone));
     assert_eq!(c.places("k").await, ["s1", "s3"]);
     assert_eq!(b.remount(&[crate::support::node::segment(2, "s2", MIB)]).await, Ok(()));
     c.copy_start("k", "s1", &["s2"]).await.unwrap();
     assert_eq!(a.unmount(1).await, Ok(()));
-    assert_eq!(c.copy_end("k").await, Err(E::ReplicaIsGone));
+    assert_eq!(c.copy_end("k").await, refused(E::ReplicaIsGone));
     assert_eq!(c.places("k").await, ["s3"]);
     node.assert_sound();
 }
@@ -118,7 +118,7 @@ async fn h9_h10_a_move_leaves_one_copy_on_its_target() {
     assert_eq!(a.move_start("k", "s2", "s3").await.unwrap_err(), E::ReplicaNotFound);
     let started = a.move_start("k", "s1", "s2").await.unwrap();
     assert_eq!(place(&started.target.unwrap()).0, "s2");
-    assert_eq!(a.copy_end("k").await, Err(E::InvalidParams));
+    assert_eq!(a.copy_end("k").await, refused(E::InvalidParams));
     assert_eq!(a.move_end("k").await, Ok(()));
     assert_eq!(a.places("k").await, ["s2"]);
     // Somebody may still read the old place, so it stays reserved.
@@ -141,15 +141,15 @@ async fn h11_a_move_that_lost_an_end_is_over() {
     let (node, [a, b, c]) = scene(&[]).await;
     c.move_start("k", "s1", "s2").await.unwrap();
     assert_eq!(b.unmount(2).await, Ok(()));
-    assert_eq!(c.move_end("k").await, Err(E::ReplicaIsGone));
-    assert_eq!(c.move_revoke("k").await, Err(E::ObjectNoReplicationTask));
+    assert_eq!(c.move_end("k").await, refused(E::ReplicaIsGone));
+    assert_eq!(c.move_revoke("k").await, refused(E::ObjectNoReplicationTask));
     assert_eq!(c.places("k").await, ["s1"]);
     c.move_start("k", "s1", "s3").await.unwrap();
     assert_eq!(a.unmount(1).await, Ok(()));
-    assert_eq!(c.move_end("k").await, Err(E::ReplicaIsGone));
-    assert_eq!(c.move_revoke("k").await, Err(E::ObjectNotFound));
+    assert_eq!(c.move_end("k").await, refused(E::ReplicaIsGone));
+    assert_eq!(c.move_revoke("k").await, refused(E::ObjectNotFound));
     c.put("k", &plain()).await;
-    assert_eq!(c.move_revoke("k").await, Err(E::ObjectNoReplicationTask));
+    assert_eq!(c.move_revoke("k").await, refused(E::ObjectNoReplicationTask));
     node.assert_sound();
 }
 
@@ -165,7 +165,7 @@ async fn edge_12_a_target_named_twice_gets_one_replica() {
 async fn c29_copies_and_moves_leave_the_deadline_as_it_is() {
     let (node, [a, ..]) = scene(&[]).await;
     let config = mooncake_ha::wire::types::ReplicateConfig {
-        preferred_segments: vec![b"s1"],
+        preferred_segments: vec![b"s1".as_slice()],
         ..pinned(Some(60_000))
     };
     a.put("pinned", &config).await;
@@ -197,7 +197,7 @@ async fn an_open_copy_survives_a_restart_and_ends_by_itself_in_time() {
     assert_eq!(a.copy_start("k", "s1", &[]).await.unwrap_err(), E::ObjectHasReplicationTask);
     node.pass(1);
     until("the copy is dropped", async || node.look(|state| state.transfers().is_empty())).await;
-    assert_eq!(a.copy_end("k").await, Err(E::ObjectNoReplicationTask));
+    assert_eq!(a.copy_end("k").await, refused(E::ObjectNoReplicationTask));
     assert_eq!(a.places("k").await, ["s1", "s2"]);
     node.assert_sound();
 }
@@ -225,10 +225,10 @@ async fn calls_of_dynamic_replicas_are_answered_as_by_a_peer_without_them() {
         version_epoch,
     };
     let ended = a.call::<c::DynamicReplicaCopyEnd>(&request(lease_id, 1)).await;
-    assert_eq!(ended, Err(E::ObjectNoReplicationTask));
+    assert_eq!(ended, refused(E::ObjectNoReplicationTask));
     a.copy_start("k", "s1", &["s2"]).await.unwrap();
     let ended = a.call::<c::DynamicReplicaCopyRevoke>(&request(lease_id, 1)).await;
-    assert_eq!(ended, Err(E::InvalidVersion));
+    assert_eq!(ended, refused(E::InvalidVersion));
     let ended = a.call::<c::DynamicReplicaCopyEnd>(&request(Uuid::NIL, 0)).await;
     assert_eq!(ended, Ok(()));
 }
