@@ -63,7 +63,8 @@ impl EvictionRules {
             _ => u128::from(used) * whole / u128::from(capacity),
         };
         let is_above = u128::from(used) * whole > high * u128::from(capacity);
-        if !is_above && !(is_needed && ratio > 0) {
+        let is_asked_for = is_needed && ratio > 0;
+        if !is_above && !is_asked_for {
             return None;
         }
         let over = used_ppm.saturating_sub(high);

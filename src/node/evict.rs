@@ -74,7 +74,7 @@ impl MasterNode {
     /// eviction could not help and is not asked for.
     pub(super) fn note_room(&self, command: &Command, reply: &Reply) {
         let Reply::Starts(started) = reply else { return };
-        if !started.iter().any(|started| *started == Err(ErrorCode::NoAvailableHandle)) {
+        if !started.contains(&Err(ErrorCode::NoAvailableHandle)) {
             return;
         }
         let Some(wanted) = command.replicas_wanted() else { return };

@@ -292,8 +292,9 @@ fn finish(
     Ok(())
 }
 
-/// Leaves the write when all its replicas are done (targets of a copy or move are not its own), and drops a soft-pin request that can no longer be
-/// committed: no replica of its write is still being written (RFC "Revoke, preemption").
+/// Leaves the write when all its replicas are done (targets of a copy or move are not its own), and drops a
+/// soft-pin request that can no longer be committed: no replica of its write is still being written (RFC
+/// "Revoke, preemption").
 pub(super) fn settle_write(object: &mut Object) {
     if !object.replicas.iter().any(Replica::is_being_put) {
         object.is_processing = false;

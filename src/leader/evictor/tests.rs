@@ -1,3 +1,5 @@
+//! The order of eviction, on the pure state with time in hand.
+
 use super::*;
 use crate::model::PinRequest;
 use crate::state::transfer::TransferKind;

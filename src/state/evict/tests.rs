@@ -1,3 +1,5 @@
+//! What apply evicts of what it is told to.
+
 use super::*;
 use crate::state::Reply;
 use crate::state::command::Command;

@@ -1,3 +1,5 @@
+//! The life of a task, and the counts that limit tasks.
+
 use super::*;
 use crate::model::Uuid;
 use crate::state::Reply;

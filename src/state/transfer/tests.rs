@@ -1,3 +1,5 @@
+//! The life of a copy and of a move; the small world here serves the tests of tasks and eviction, too.
+
 use super::*;
 use crate::model::{Deadline, PinRequest, ReplicaSelect, Segment, SegmentId, Ttl, Uuid};
 use crate::state::command::{Command, End, EndItem, Entry, Remove, Revoke, Stamp, Sweep};
