@@ -378,8 +378,8 @@ impl Caller {
     }
 
     pub async fn batch_end(&self, keys: &[&str]) -> Vec<Answer<()>> {
-        let keys = bytes(keys).into_iter();
-        let object_metas = keys.map(|key| ObjectMeta { key, object_checksum: None }).collect();
+        let metas = bytes(keys).into_iter().map(|key| ObjectMeta { key, object_checksum: None });
+        let object_metas = metas.collect();
         let (client_id, replica_type) = (self.id, ReplicaType::ALL);
         let tenant_id = TENANT;
         let request = r::BatchPutEndRequest { client_id, object_metas, replica_type, tenant_id };
