@@ -6,6 +6,7 @@ pub mod cli;
 pub mod serve;
 
 pub mod admin;
+pub mod discovery;
 pub mod rpc;
 
 pub mod node;

@@ -6,6 +6,7 @@
 //! hears of finished ones. Leaves to the machine what entries mean.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +15,7 @@ use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine, S
 use parking_lot::Mutex;
 
 use crate::clock;
-use crate::machine::{AnyReply, ErasedMachine, SaveFn};
+use crate::machine::{AnyReply, ErasedMachine, MachineError, SaveFn};
 use crate::snapshot_file::{SnapshotDir, SnapshotFile};
 use crate::types::{
     CommittedLeaderId, Entry, LogId, Membership, NodeId, Payload, SnapshotMeta, StoredMembership,
@@ -126,15 +127,7 @@ impl Adapter {
         let id = entry.log_id;
         let reply = match entry.payload {
             Payload::Blank => AnyReply::none(),
-            Payload::Normal(bytes) => self.machine.apply(id.index, &bytes.0).map_err(|e| {
-                let text = format!(
-                    "entry {} cannot be applied: {e}; this node has stopped, start the program \
-                     version that its peers run (docs/raft.md#unreadable-entry)",
-                    id.index
-                );
-                (self.fatal)(text.clone());
-                io::Error::other(text)
-            })?,
+            Payload::Normal(bytes) => self.apply_bytes(id.index, &bytes.0)?,
             Payload::Membership(membership) => {
                 (self.on_members)(&membership);
                 self.membership = StoredMembership::new(Some(id), membership);
@@ -144,6 +137,22 @@ impl Adapter {
         self.last = Some(id);
         self.publish();
         Ok(reply)
+    }
+
+    /// A panic in the machine counts as an entry that it cannot read.
+    fn apply_bytes(&self, index: u64, bytes: &[u8]) -> io::Result<AnyReply> {
+        let apply = AssertUnwindSafe(|| self.machine.apply(index, bytes));
+        let applied = catch_unwind(apply).unwrap_or_else(|panic| {
+            Err(MachineError::new(crate::log::store::panic_text(panic.as_ref())))
+        });
+        applied.map_err(|e| {
+            let text = format!(
+                "entry {index} cannot be applied: {e}; this node has stopped, start the program \
+                 version that its peers run (docs/raft.md#unreadable-entry)"
+            );
+            (self.fatal)(text.clone());
+            io::Error::other(text)
+        })
     }
 
     /// Freezes the state together with its position.

@@ -46,4 +46,16 @@ mod tests {
         assert!(boot_ns() >= first);
         assert!(first > 0);
     }
+
+    #[test]
+    fn the_boot_clock_is_cheap_enough_for_every_read() {
+        let start = boot_ns();
+        let rounds = 10_000;
+        for _ in 0..rounds {
+            std::hint::black_box(boot_ns());
+        }
+        let each = (boot_ns() - start) / rounds;
+        println!("{each} ns");
+        assert!(each < 5_000, "{each} ns for one reading");
+    }
 }

@@ -35,7 +35,8 @@ pub struct Config {
     pub cluster_id: String,
     /// Directory of the log and the raft snapshot; created if missing.
     pub data_dir: PathBuf,
-    /// Where peers connect to; `None` with a single node.
+    /// Where peers connect to; `None` with a single node. Without `peers` it is also the address
+    /// that other nodes will be told, so a wildcard address is of no use then.
     pub listen: Option<SocketAddr>,
     /// Every voter of a new cluster, this node included, as `host:port`. Empty: one node.
     /// On a restart only the addresses matter, and they win over the stored ones.

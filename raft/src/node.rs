@@ -56,6 +56,48 @@ pub(crate) struct Inner {
 }
 
 /// A node of a cluster that replicates an `M`. Cheap to clone.
+///
+/// ```
+/// use std::io::{Read, Write};
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// use mooncake_ha_raft::{Config, Machine, MachineError, Node};
+///
+/// /// Adds up the lengths of all entries.
+/// #[derive(Default)]
+/// struct Sum(AtomicU64);
+///
+/// impl Machine for Sum {
+///     type Reply = u64;
+///     type Frozen = u64;
+///
+///     fn apply(&self, _index: u64, entry: &[u8]) -> Result<u64, MachineError> {
+///         Ok(self.0.fetch_add(entry.len() as u64, Ordering::SeqCst) + entry.len() as u64)
+///     }
+///     fn freeze(&self) -> u64 {
+///         self.0.load(Ordering::SeqCst)
+///     }
+///     fn save(frozen: u64, to: &mut dyn Write) -> std::io::Result<()> {
+///         to.write_all(&frozen.to_le_bytes())
+///     }
+///     fn load(&self, from: &mut dyn Read) -> Result<(), MachineError> {
+///         let mut sum = [0; 8];
+///         from.read_exact(&mut sum).map_err(|e| MachineError::new(e.to_string()))?;
+///         self.0.store(u64::from_le_bytes(sum), Ordering::SeqCst);
+///         Ok(())
+///     }
+/// }
+///
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let dir = tempfile::tempdir()?;
+/// let node = Node::open(Config::new(1, "docs", dir.path()), Arc::new(Sum::default())).await?;
+/// assert_eq!(node.propose("four".into()).await?, 4);
+/// assert_eq!(node.propose("seven..".into()).await?, 11);
+/// assert!(node.read_lease().is_some());
+/// node.shutdown().await;
+/// # Ok(()) }
+/// ```
 pub struct Node<M> {
     pub(crate) inner: Arc<Inner>,
     machine: PhantomData<fn() -> M>,
@@ -273,6 +315,14 @@ async fn follow(
                 fatal.send_if_modified(|old| old.is_none() && old.replace(reason).is_none());
             }
             lease.end();
+            return;
+        }
+        // A failure that openraft has not met yet, in a purge for instance: no limping on.
+        if fatal.borrow().is_some() {
+            lease.end();
+            if let Err(e) = raft.shutdown().await {
+                tracing::warn!("raft did not stop in order: {e}");
+            }
             return;
         }
         // Time passing alone changes nothing in the metrics, but a jump of a clock does to us.

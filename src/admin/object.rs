@@ -33,7 +33,7 @@ struct Page {
     /// The client that wrote it last.
     writer: Option<String>,
     put_start_ms: u64,
-    /// When the read lease that this node granted ends or ended; 0 if there was none.
+    /// When the read lease that this node granted ends or ended, or when the object was last written.
     lease_ms: u64,
     hard_pin: bool,
     /// The number of the object's group in this node's memory; `null` without a group.

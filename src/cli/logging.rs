@@ -17,7 +17,7 @@ use crate::config::LogConfig;
 /// Name of the log file; the day is appended.
 const FILE_NAME: &str = "mooncake-ha.log";
 /// Libraries that log at every step of their own.
-const QUIET: [&str; 3] = ["openraft", "sled", "hyper"];
+const QUIET: [&str; 5] = ["openraft", "sled", "hyper", "h2", "tonic"];
 
 /// Starts logging. The guard flushes the file when it is dropped.
 ///
@@ -89,10 +89,10 @@ mod tests {
         let of = |verbosity, level_min| {
             directives(&LogConfig { verbosity, level_min, ..LogConfig::default() })
         };
-        assert_eq!(of(0, 0), "INFO,openraft=WARN,sled=WARN,hyper=WARN");
+        assert_eq!(of(0, 0), "INFO,openraft=WARN,sled=WARN,hyper=WARN,h2=WARN,tonic=WARN");
         assert!(of(1, 0).starts_with("DEBUG,openraft=WARN"));
         assert!(of(1, 1).starts_with("WARN,"));
-        assert_eq!(of(0, 2), "ERROR,openraft=ERROR,sled=ERROR,hyper=ERROR");
+        assert_eq!(of(0, 2), "ERROR,openraft=ERROR,sled=ERROR,hyper=ERROR,h2=ERROR,tonic=ERROR");
         assert!(EnvFilter::try_new(of(3, 0)).is_ok());
     }
 }

@@ -18,9 +18,9 @@ pub use error::ConfigError;
 pub use flags::{FlagSpec, Group, Kind, Origin, Status, all as flags};
 pub use load::{ENV_PREFIX, Loaded, Settings, load};
 pub use sections::{
-    AdminConfig, AllocationConfig, AllocationStrategy, ClientConfig, Config, DiscoveryConfig,
-    Durability, EvictionConfig, HttpMetadataConfig, LeaseConfig, LogConfig, PPM_WHOLE, PeerAddress,
-    RaftConfig, RestoreSurvival, RpcConfig, Secret, SnapshotConfig, SoftPinConfig, StorageConfig,
-    TaskConfig, WriteConfig, host_port,
+    AdminConfig, AllocationConfig, AllocationStrategy, ClientConfig, Config,
+    DISCOVERY_PORT_DEFAULT, DiscoveryConfig, Durability, EvictionConfig, HttpMetadataConfig,
+    LeaseConfig, LogConfig, PPM_WHOLE, PeerAddress, RaftConfig, RestoreSurvival, RpcConfig, Secret,
+    SnapshotConfig, SoftPinConfig, StorageConfig, TaskConfig, WriteConfig, host_port,
 };
 pub use validate::validate;

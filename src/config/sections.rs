@@ -356,18 +356,16 @@ impl Default for RaftConfig {
     }
 }
 
-/// The door by which clients find a leader.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The door by which clients find a leader, on the host of the RPC port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiscoveryConfig {
-    /// TCP port; 0 lets the system choose.
-    pub port: u16,
+    /// TCP port; 0 lets the system choose. `None` is [`DISCOVERY_PORT_DEFAULT`], and no door if somebody
+    /// else has it, so that several nodes can run on a machine without a word about it.
+    pub port: Option<u16>,
 }
 
-impl Default for DiscoveryConfig {
-    fn default() -> Self {
-        DiscoveryConfig { port: 50062 }
-    }
-}
+/// The port of the discovery door when none is given.
+pub const DISCOVERY_PORT_DEFAULT: u16 = 50062;
 
 /// Which objects a cold restore keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -45,6 +45,9 @@ fn distinct_ports(config: &Config) -> Result<(), ConfigError> {
         let server = &config.http_metadata;
         servers.push(("http_metadata_server_port", server.host.as_str(), server.port));
     }
+    if let Some(port) = config.discovery.port {
+        servers.push(("discovery_port", config.rpc.address.as_str(), port));
+    }
     for (at, (name, host, port)) in servers.iter().enumerate() {
         for (other_name, other_host, other_port) in servers.iter().skip(at + 1) {
             let overlaps = host == other_host || is_any(host) || is_any(other_host);

@@ -143,17 +143,31 @@ impl Eyes<'_> {
         self.view.table.peek(candidate.object, look).unwrap_or(Seen::Gone)
     }
 
+    /// Until when somebody may be reading an object, whatever else protects it.
+    pub fn leased_until(&self, candidate: Candidate) -> Option<Millis> {
+        let look = |object: &Object| self.lease_of(object).map(|(until, _)| until);
+        self.view.table.peek(candidate.object, look).flatten()
+    }
+
+    /// The end of a read lease that may be running, and whether an earlier leader would have granted it.
+    fn lease_of(&self, object: &Object) -> Option<(Millis, bool)> {
+        let may_be_promised = object.put_start < self.since && object.has_complete();
+        if may_be_promised && !self.promised_until.is_reached(self.now) {
+            return Some((Millis(self.promised_until.0), true));
+        }
+        let end = object.lease.end();
+        (end > self.now).then_some((end, false))
+    }
+
     fn judge(&self, object: &Object, candidate: Candidate) -> Seen {
         let is_same = Candidate::new(candidate.object, incarnation(object)) == candidate;
         if !is_same || !object.is_candidate() {
             return Seen::Gone;
         }
-        if object.put_start < self.since && !self.promised_until.is_reached(self.now) {
-            return Seen::Promised(Millis(self.promised_until.0));
-        }
-        let lease_end = object.lease.end();
-        if lease_end > self.now {
-            return Seen::Leased(lease_end);
+        match self.lease_of(object) {
+            Some((until, true)) => return Seen::Promised(until),
+            Some((until, false)) => return Seen::Leased(until),
+            None => {}
         }
         if !object.is_evictable() {
             return Seen::Blocked;

@@ -59,6 +59,16 @@ impl Lease {
         Lease(AtomicU64::new(until.0 & !FENCED))
     }
 
+    /// A lease that never was, closed by a removal in flight.
+    pub fn fenced() -> Self {
+        Lease(AtomicU64::new(FENCED))
+    }
+
+    /// Whether a removal is in flight.
+    pub fn is_fenced(&self) -> bool {
+        self.0.load(Ordering::Acquire) & FENCED != 0
+    }
+
     /// When the lease ends or ended; 0 if there never was one.
     pub fn end(&self) -> Millis {
         Millis(self.0.load(Ordering::Acquire) & !FENCED)

@@ -17,10 +17,11 @@ use crate::leader::LeaderContext;
 use crate::leader::arrivals::Arrived;
 use crate::leader::evictor::{Candidate, EvictionOrder, Eyes, Goal, Next, Seen};
 use crate::model::ids::SHARD_COUNT;
-use crate::model::{ErrorCode, Millis, Object, TenantIdx};
+use crate::model::{ErrorCode, GroupIdx, Millis, Object, TenantIdx};
 use crate::state::Reply;
 use crate::state::command::{Command, KEYS_PER_COMMAND_MAX, Key};
 use crate::state::evict::{Evict, Victim, incarnation};
+use crate::state::table::table_hash;
 
 /// How often memory is looked at. A client whose write found no room tries again about as soon.
 const EVICTION_INTERVAL: Duration = Duration::from_millis(10);
@@ -147,9 +148,19 @@ impl MasterNode {
         order
     }
 
-    /// The candidates that go together with this one or not at all: the members of its group (behaviour 7.5).
+    /// The objects that go together with this one or not at all: the members of its group (behaviour 7.5).
     fn company(&self, candidate: Candidate) -> Vec<Candidate> {
-        vec![candidate]
+        let view = self.machine().view();
+        let group = view.table.peek(candidate.object(), |object| object.group);
+        let Some(group) = group.filter(|group| *group != GroupIdx::NONE) else {
+            return vec![candidate];
+        };
+        let members = view.group_members(group).into_iter();
+        let member = |(_, at)| {
+            let incarnation = view.table.peek(at, incarnation)?;
+            Some(Candidate::new(at, incarnation))
+        };
+        members.filter_map(member).collect()
     }
 }
 
@@ -159,6 +170,7 @@ struct Picked {
     /// It was taken from the order; other members of a group still have their place in it.
     has_left_order: bool,
     victim: Victim,
+    tenant: TenantIdx,
     put_start: Millis,
 }
 
@@ -251,6 +263,11 @@ impl<'a> Pass<'a> {
         let eyes = eyes(self.node, self.leader, self.now);
         let company = self.node.company(candidate);
         let mut fenced = Vec::with_capacity(company.len());
+        // Even a member that would stay in any case keeps the others while it is read.
+        if let Some(until) = company.iter().filter_map(|member| eyes.leased_until(*member)).max() {
+            self.order.put_back_until(candidate, until);
+            return;
+        }
         for member in company {
             let until = match eyes.look(member) {
                 Seen::Open { .. } => self.fence(member, candidate, &mut fenced),
@@ -261,7 +278,7 @@ impl<'a> Pass<'a> {
                 Seen::SoftPinned { .. } | Seen::Blocked | Seen::Gone => Ok(()),
             };
             if let Err(until) = until {
-                fenced.iter().for_each(|picked| self.unfence(picked));
+                fenced.iter().for_each(|picked| self.unfence(picked, false));
                 self.order.put_back_until(candidate, until);
                 return;
             }
@@ -283,22 +300,18 @@ impl<'a> Pass<'a> {
         let close = |object: &Object| {
             use crate::model::object::FenceRefused;
             match object.lease.fence(self.now, false) {
-                Ok(()) => Ok(Some((
-                    object.tenant,
-                    Key(object.key.to_vec()),
-                    incarnation(object),
-                    object.put_start,
-                ))),
+                Ok(()) => Ok(Some((object.tenant, victim_of(object), object.put_start))),
                 Err(FenceRefused::AlreadyFenced) => Ok(None),
                 Err(FenceRefused::Leased) => Err(object.lease.end()),
             }
         };
         let table = &self.node.machine().view().table;
         let closed = table.peek(member.object(), close).unwrap_or(Ok(None))?;
-        fenced.extend(closed.map(|(tenant, key, incarnation, put_start)| Picked {
+        fenced.extend(closed.map(|(tenant, victim, put_start)| Picked {
             candidate: member,
             has_left_order: member == taken,
-            victim: Victim { tenant: self.tenant(tenant), key, incarnation },
+            victim: Victim { tenant: self.tenant(tenant), ..victim },
+            tenant,
             put_start,
         }));
         Ok(())
@@ -311,10 +324,22 @@ impl<'a> Pass<'a> {
         self.node.look(|state| state.tenant_name(tenant).cloned())
     }
 
-    fn unfence(&self, picked: &Picked) {
-        self.node.machine().view().table.peek(picked.candidate.object(), |object| {
-            // The place may belong to another object by now, whose fence is not ours.
-            if *object.key == *picked.victim.key.0 && object.put_start == picked.put_start {
+    /// Opens an object to leases again. If it was evicted only its own remains, such as a copy on disk, may
+    /// still be fenced by us. If it was not, a write may have replaced it, and its heir has our fence.
+    fn unfence(&self, picked: &Picked, was_evicted: bool) {
+        let table = &self.node.machine().view().table;
+        let key = &picked.victim.key.0;
+        if was_evicted {
+            table.peek(picked.candidate.object(), |object| {
+                if *object.key == **key && object.put_start == picked.put_start {
+                    object.lease.unfence();
+                }
+            });
+            return;
+        }
+        let hash = table_hash(&picked.victim.tenant.clone().unwrap_or_default(), key);
+        table.look(hash, picked.tenant, key, |object| {
+            if let Some(object) = object {
                 object.lease.unfence();
             }
         });
@@ -370,7 +395,7 @@ impl<'a> Pass<'a> {
                 self.order.put_back(picked.candidate, self.now);
             }
             if !is_unknown {
-                self.unfence(&picked);
+                self.unfence(&picked, bytes > 0);
             }
         }
         true
@@ -380,4 +405,10 @@ impl<'a> Pass<'a> {
 fn eyes<'a>(node: &'a MasterNode, leader: &LeaderContext, now: Millis) -> Eyes<'a> {
     let (since, promised_until) = (leader.since, leader.no_removal_before);
     Eyes { view: node.machine().view(), now, promised_until, since }
+}
+
+/// The object as a victim, its tenant aside.
+fn victim_of(object: &Object) -> Victim {
+    let (key, incarnation) = (Key(object.key.to_vec()), incarnation(object));
+    Victim { tenant: None, key, incarnation }
 }

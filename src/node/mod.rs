@@ -8,6 +8,7 @@ pub mod evict;
 pub mod machine;
 pub mod propose;
 pub mod read;
+mod regex;
 mod remove;
 pub mod settings;
 mod te_cleanup;
@@ -25,6 +26,7 @@ use crate::leader::LeaderContext;
 use crate::leader::clock::LeaderClock;
 use crate::model::{ClientId, Millis};
 use crate::state::command::Command;
+pub use crate::state::leadership::Leadership;
 use crate::state::reply::Swept;
 use crate::state::{Reply, State};
 use error::NodeError;
@@ -173,7 +175,17 @@ impl MasterNode {
         self.inner.raft.status()
     }
 
-    /// Stops replication; leadership is handed over first if somebody can take it.
+    /// Hands leadership to another node if this one leads and somebody can take it.
+    pub async fn hand_over(&self) {
+        if self.leader().is_some()
+            && self.status().members.len() > 1
+            && let Err(error) = self.inner.raft.transfer_leader(None).await
+        {
+            tracing::info!(%error, "leadership is not handed over");
+        }
+    }
+
+    /// Stops replication.
     pub async fn shutdown(&self) {
         self.inner.raft.clone().shutdown().await;
     }

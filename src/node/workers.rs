@@ -150,6 +150,15 @@ impl MasterNode {
     }
 
     async fn finish_unmounts(&self) -> Result<(), NodeError> {
+        // Grace times are short, so they do not wait for the sweeper's turn.
+        let now = self.clock().now(self.machine().view().clock());
+        let is_grace_over = self.machine().look(|state| {
+            let mut segments = state.segments().iter();
+            segments.any(|(_, mounted)| mounted.unmount_at.is_some_and(|at| at <= now))
+        });
+        if is_grace_over {
+            self.sweep().await?;
+        }
         let unmounting = self.machine().look(|state| {
             let segments = state.segments().iter();
             let ending = segments.filter(|(_, m)| m.status == SegmentStatus::Unmounting);

@@ -61,6 +61,11 @@ impl State {
                 Reply::Metadata(self.metadata.put(&key.0, &value.0))
             }
             Command::MetadataDelete { key } => Reply::Metadata(self.metadata.delete(&key.0)),
+            Command::UpsertStart(start) => Reply::Starts(self.upsert_start(start, rng)),
+            Command::ClearReplicas(clear) => Reply::Results(self.clear_replicas(clear)),
+            Command::GracefulUnmount { segment, client, grace_ms } => {
+                Reply::Outcome(self.graceful_unmount(*segment, *client, *grace_ms))
+            }
             Command::Lead(told) => {
                 Leadership::follow(&mut self.leadership, told);
                 Reply::Done

@@ -13,8 +13,8 @@ use super::segment_table::Mounted;
 use super::tasks::TaskStatus;
 use crate::model::ids::{SHARD_COUNT, shard_of};
 use crate::model::{
-    ClientId, Deadline, Millis, Object, ObjectRef, Place, Replica, ReplicaId, ReplicaKind,
-    SegmentIdx, SegmentStatus, Tenant,
+    ClientId, Deadline, GroupIdx, Millis, Object, ObjectRef, Place, Replica, ReplicaId,
+    ReplicaKind, SegmentIdx, SegmentStatus, Tenant,
 };
 
 /// Findings that one check reports; more say nothing new about a damaged state.
@@ -40,6 +40,7 @@ struct Recount {
     writes: BTreeMap<(Millis, ReplicaId), ObjectRef>,
     writers: BTreeMap<ClientId, u64>,
     tenants: BTreeMap<Tenant, u64>,
+    groups: BTreeMap<GroupIdx, BTreeSet<ObjectRef>>,
     totals: super::Totals,
 }
 
@@ -87,6 +88,9 @@ impl State {
         self.check_indexes(&mut recount);
         self.check_numbers(&mut recount);
         self.check_directory(&mut recount);
+        for finding in self.check_groups(&recount.groups) {
+            recount.expect(false, || finding);
+        }
         recount.findings
     }
 
@@ -107,6 +111,9 @@ impl State {
             format!("{name} has unfinished replicas and no write in progress")
         });
         self.check_pending(&name, object, recount);
+        if object.group != GroupIdx::NONE {
+            recount.groups.entry(object.group).or_default().insert(at);
+        }
         if let Some(deadline) = object.pin() {
             recount.pins.insert((deadline, at));
         }

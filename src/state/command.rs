@@ -145,6 +145,19 @@ pub struct Remove {
     pub keys: Vec<Key>,
 }
 
+/// Drops COMPLETE replicas of objects that the caller wrote. The leader has fenced their read leases.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClearReplicas {
+    /// Name space.
+    pub tenant: Option<Tenant>,
+    /// The caller; objects of other writers are spared.
+    pub client: ClientId,
+    /// The name of the segments to clear; `None` removes whole objects.
+    pub segment: Option<Arc<str>>,
+    /// The keys.
+    pub keys: Vec<Key>,
+}
+
 /// An object that the leader chose to evict, as it saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Victim {
@@ -238,6 +251,19 @@ pub enum Command {
     },
     /// The leader of a term announces that it serves.
     Lead(Leadership),
+    /// Starts Upserts; a `PutEnd` or `PutRevoke` ends them.
+    UpsertStart(Start),
+    /// Drops replicas on request.
+    ClearReplicas(ClearReplicas),
+    /// Closes a segment to writers at once, and takes it away when its grace time is over.
+    GracefulUnmount {
+        /// The segment.
+        segment: SegmentId,
+        /// Who asks.
+        client: ClientId,
+        /// The grace time.
+        grace_ms: u64,
+    },
     /// Starts a copy or a move.
     TransferStart(TransferStart),
     /// Ends or revokes a copy or a move.
@@ -256,7 +282,9 @@ impl Command {
     /// Copies that each object of a write asks for; `None` for other commands.
     pub fn replicas_wanted(&self) -> Option<u32> {
         match self {
-            Command::PutStart(start) => Some(start.config.replica_num),
+            Command::PutStart(start) | Command::UpsertStart(start) => {
+                Some(start.config.replica_num)
+            }
             _ => None,
         }
     }

@@ -17,6 +17,7 @@ pub mod deadlines;
 pub mod discards;
 pub mod encode;
 pub mod evict;
+pub mod groups;
 pub mod image;
 pub mod interner;
 pub mod leadership;
@@ -31,6 +32,7 @@ mod sweep;
 pub mod table;
 pub mod tasks;
 pub mod transfer;
+mod upsert;
 pub mod view;
 
 use std::collections::BTreeMap;
@@ -40,6 +42,7 @@ use crate::model::{ClientId, Deadline, Millis, ObjectRef, ReplicaId, Tenant, Ten
 use clients::ClientTable;
 use deadlines::DeadlineIndex;
 use discards::Discards;
+use groups::GroupName;
 use interner::Interner;
 use leadership::Leadership;
 use metadata::Metadata;
@@ -118,6 +121,8 @@ pub struct State {
     writers: Interner<ClientId>,
     /// Derived: small numbers in objects. Number 0 is the default tenant for ever.
     tenants: Interner<Tenant>,
+    /// Derived: small numbers in objects. Number 0 is "no group" for ever.
+    groups: Interner<GroupName>,
 }
 
 impl Default for State {
@@ -140,6 +145,7 @@ impl Default for State {
             arrivals: Vec::new(),
             writers: Interner::default(),
             tenants: Interner::with_first(Tenant::default()),
+            groups: Interner::with_first(GroupName::none()),
         }
     }
 }

@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 use super::State;
 use crate::model::{
-    Deadline, Millis, Object, ObjectRef, Place, Replica, ReplicaId, ReplicaKind, SegmentIdx,
-    TenantIdx, WriterIdx,
+    Deadline, GroupIdx, Millis, Object, ObjectRef, Place, Replica, ReplicaId, ReplicaKind,
+    SegmentIdx, TenantIdx, WriterIdx,
 };
 
 /// The allocation of a memory replica.
@@ -129,7 +129,9 @@ impl State {
     /// As [`State::file`], while the allocators do not exist yet.
     pub(super) fn file_unowned(&mut self, hash: u64, object: Object) -> Option<ObjectRef> {
         let after = Footprint::of(&object);
+        let group = object.group;
         let at = self.view.table.insert(hash, object)?;
+        self.join_group(group, at);
         self.settle(at, Footprint::ABSENT, after);
         Some(at)
     }
@@ -148,7 +150,8 @@ impl State {
         for replica in &erased.replicas {
             self.free(&replica.place);
         }
-        self.release_numbers(erased.writer, erased.tenant);
+        self.leave_group(erased.group, object);
+        self.release_numbers(erased.writer, erased.tenant, erased.group);
     }
 
     /// Gives the space of a replica back to its segment, which may be unmounting: a snapshot of that moment
@@ -170,7 +173,13 @@ impl State {
         }
     }
 
-    fn release_numbers(&mut self, writer: WriterIdx, tenant: TenantIdx) {
+    pub(super) fn release_numbers(
+        &mut self,
+        writer: WriterIdx,
+        tenant: TenantIdx,
+        group: GroupIdx,
+    ) {
+        self.release_group(group);
         self.writers.release(writer.0);
         self.tenants.release(tenant.0);
     }

@@ -11,10 +11,12 @@
 
 mod admin;
 mod cli;
+mod discovery;
 mod hostile;
 mod house;
 mod scenarios;
 mod scenarios_transfer;
+mod scenarios_upsert;
 mod soft_pin;
 mod stock_client;
 mod support;

@@ -33,7 +33,8 @@ pub(crate) enum StoreError {
     Damaged { path: PathBuf, index: u64, detail: String },
     /// The file system or the store refused.
     #[error(
-        "raft log {path}: {doing} failed: {detail}; this node has stopped, check free space and the disk, then start it again"
+        "raft log {path}: {doing} failed: {detail}; this node has stopped, check free space and \
+         the disk, then start it again"
     )]
     Failed { path: PathBuf, doing: &'static str, detail: String },
 }

@@ -251,4 +251,16 @@ mod tests {
         let back: VoteAsk = unpack(&bytes).unwrap();
         assert_eq!(VoteRequest::from(back), request);
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_make_a_decoder_panic(
+            bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)
+        ) {
+            let _ = decode_append(Bytes::copy_from_slice(&bytes));
+            let _ = unpack::<Hello>(&bytes);
+            let _ = unpack::<SnapshotBegin>(&bytes);
+            let _ = crate::record::open::<crate::record::MetaRecord>(&bytes);
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use mooncake_ha_raft::{AdminError, Config, ReadError, Role};
 
 use crate::cluster::Cluster;
-use crate::support::{Member, add, eventually};
+use crate::support::{Member, add, ballast, eventually};
 
 fn plain(_: &mut Config) {}
 
@@ -114,6 +114,42 @@ async fn a_follower_too_far_behind_is_caught_up_by_a_raft_snapshot() {
     cluster.open(behind).await;
     cluster.add(5000, 0).await;
     assert_eq!(cluster.settle().await, 1501);
+    drop(node);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_transfer_of_a_raft_snapshot_goes_on_where_it_stopped() {
+    const SIZE: u64 = 96 << 20;
+    let mut cluster = Cluster::start(3, |config| {
+        small(config);
+        config.log_keep_bytes = 1;
+        config.snapshot_idle = Duration::from_millis(800);
+    })
+    .await;
+    let leader = cluster.leader().await;
+    let behind = (1..=3).find(|id| *id != leader).unwrap();
+    cluster.stop(behind).await;
+    let node = cluster.members[&leader].node.clone();
+    node.propose(ballast(SIZE)).await.unwrap();
+    for number in 0..300 {
+        cluster.add(number, 1000).await;
+    }
+    node.trigger_snapshot().await.unwrap();
+    eventually("the log is purged", || node.status().log.purged > Some(100)).await;
+    let start = cluster.links.relayed.load(std::sync::atomic::Ordering::Relaxed);
+    let links = cluster.links.clone();
+    let relayed = move || links.relayed.load(std::sync::atomic::Ordering::Relaxed) - start;
+    cluster.open(behind).await;
+    eventually("a quarter of it is sent", || relayed() > SIZE / 4).await;
+    cluster.links.isolate(behind, &[1, 2, 3]);
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    assert!(cluster.members[&behind].machine.len() < 300, "it was quicker than the cut");
+    cluster.links.heal();
+    assert_eq!(cluster.settle().await, 300);
+    let sent = relayed();
+    println!("{sent} bytes sent for {SIZE}");
+    assert!(sent < SIZE + SIZE / 3, "{sent} bytes: it began anew");
     drop(node);
     cluster.shutdown().await;
 }

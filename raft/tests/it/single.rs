@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use mooncake_ha_raft::{Durability, OpenError, ProposeError, Role};
 
-use crate::support::{Member, add, eventually, single};
+use crate::support::{Member, PANIC, add, eventually, single};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_node_leads_within_a_second_and_answers_reads() {
@@ -142,6 +142,21 @@ async fn an_entry_that_the_machine_cannot_read_stops_the_node() {
     assert!(member.node.read_lease().is_none());
     drop(node);
     member.node.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_in_the_machine_stops_the_node_with_its_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let member = Member::open(single(dir.path())).await;
+    let mut fatal = member.node.watch_fatal();
+    let outcome = member.node.propose(add(PANIC, 0)).await.unwrap_err();
+    assert!(matches!(outcome, ProposeError::OutcomeUnknown(_)), "{outcome}");
+    let reason = fatal.wait_for(Option::is_some).await.unwrap().clone().unwrap();
+    assert!(reason.contains("asked to panic"), "{reason}");
+    member.node.shutdown().await;
+    // A sole voter meets the entry again: it says so instead of serving a state without it.
+    let error = Member::try_open(single(dir.path())).await.err().unwrap();
+    assert!(error.to_string().contains("asked to panic"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -25,7 +25,18 @@ pub struct State {
     pub added: BTreeMap<u64, u64>,
     /// Chained over everything applied, in order.
     pub digest: u64,
+    /// Bytes that a raft snapshot is made larger by.
+    pub ballast: u64,
 }
+
+/// An entry that makes raft snapshots larger.
+pub fn ballast(bytes: u64) -> bytes::Bytes {
+    (BALLAST | bytes).to_le_bytes().to_vec().into()
+}
+
+/// A number that makes the machine panic.
+pub const PANIC: u64 = 13 << 50;
+const BALLAST: u64 = 1 << 63;
 
 impl Counter {
     pub fn state(&self) -> State {
@@ -57,9 +68,14 @@ impl Machine for Counter {
             return Err(MachineError::new(format!("{} bytes", entry.len())));
         };
         let number = u64::from_le_bytes(*number);
+        assert_ne!(number, PANIC, "asked to panic");
         let mut state = self.state.lock();
         state.digest = state.digest.wrapping_mul(31).wrapping_add(number).wrapping_add(index);
-        state.added.insert(number, index);
+        if number & BALLAST == 0 {
+            state.added.insert(number, index);
+        } else {
+            state.ballast = number & !BALLAST;
+        }
         Ok(number)
     }
 
@@ -69,6 +85,8 @@ impl Machine for Counter {
 
     fn save(frozen: State, to: &mut dyn Write) -> std::io::Result<()> {
         to.write_all(&frozen.digest.to_le_bytes())?;
+        to.write_all(&frozen.ballast.to_le_bytes())?;
+        std::io::copy(&mut std::io::repeat(7).take(frozen.ballast), to)?;
         for (number, index) in &frozen.added {
             to.write_all(&number.to_le_bytes())?;
             to.write_all(&index.to_le_bytes())?;
@@ -77,13 +95,18 @@ impl Machine for Counter {
     }
 
     fn load(&self, from: &mut dyn Read) -> Result<(), MachineError> {
+        let text = |e: std::io::Error| MachineError::new(e.to_string());
+        let mut head = [0; 16];
+        from.read_exact(&mut head).map_err(text)?;
+        let digest = u64::from_le_bytes(head[..8].try_into().unwrap());
+        let ballast = u64::from_le_bytes(head[8..].try_into().unwrap());
+        std::io::copy(&mut from.take(ballast), &mut std::io::sink()).map_err(text)?;
         let mut bytes = Vec::new();
-        from.read_to_end(&mut bytes).map_err(|e| MachineError::new(e.to_string()))?;
+        from.read_to_end(&mut bytes).map_err(text)?;
         let words: Vec<u64> =
             bytes.chunks(8).map(|w| u64::from_le_bytes(w.try_into().unwrap())).collect();
-        let (digest, rest) = words.split_first().ok_or(MachineError::new("empty"))?;
-        let added = rest.chunks(2).map(|pair| (pair[0], pair[1])).collect();
-        *self.state.lock() = State { added, digest: *digest };
+        let added = words.chunks(2).map(|pair| (pair[0], pair[1])).collect();
+        *self.state.lock() = State { added, digest, ballast };
         Ok(())
     }
 }

@@ -92,12 +92,18 @@ pub(super) const FLAGS: &[FlagSpec] = &[
     FlagSpec::new(
         Group::Raft,
         "discovery_port",
-        "50062",
-        Kind::Port(|c, port| c.discovery.port = port),
-        "port by which clients find the leader; 0 lets the system choose",
+        "",
+        Kind::Checked("port", |c, text| {
+            let port = match text {
+                "" => None,
+                text => Some(super::value::parse_whole(text, 0, u64::from(u16::MAX))?),
+            };
+            c.discovery.port = port.and_then(|port| u16::try_from(port).ok());
+            Ok(None)
+        }),
+        "port by which clients find the leader; if not given, 50062 or, if taken, none",
     )
-    .own()
-    .status(Status::Later),
+    .own(),
     FlagSpec::new(
         Group::Admin,
         "admin_token",
@@ -106,8 +112,7 @@ pub(super) const FLAGS: &[FlagSpec] = &[
         "token that admin writes must carry; better set in the environment or the file",
     )
     .own()
-    .secret()
-    .status(Status::Later),
+    .secret(),
     FlagSpec::new(
         Group::Pins,
         "soft_pin_sweep_interval",

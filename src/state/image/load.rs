@@ -18,9 +18,9 @@ use super::record::{SECTION, StateRecord};
 use crate::alloc::{Handle, OffsetAllocator, RawAllocator, RawNode};
 use crate::model::replica::{DiskPlace, LocalDiskPlace};
 use crate::model::{
-    ClientId, Deadline, GroupIdx, Millis, NewObject, Object, ObjectKey, PendingPin, PinRequest,
-    Place, Replica, ReplicaId, ReplicaStatus, Segment, SegmentId, SegmentIdx, SegmentStatus,
-    TaskId, Tenant, TenantIdx, Ttl, Uuid, WriterIdx,
+    ClientId, Deadline, Millis, NewObject, Object, ObjectKey, PendingPin, PinRequest, Place,
+    Replica, ReplicaId, ReplicaStatus, Segment, SegmentId, SegmentIdx, SegmentStatus, TaskId,
+    Tenant, TenantIdx, Ttl, Uuid, WriterIdx,
 };
 use crate::state::State;
 use crate::state::clients::ClientTable;
@@ -132,13 +132,14 @@ impl Loader {
         let hash = table_hash(&tenant, &image.name.key);
         let replicas = image.replicas.iter().map(|replica| self.replica(replica));
         let replicas = replicas.collect::<Result<_, _>>()?;
+        let tenant = TenantIdx(self.state.tenants.acquire(&tenant));
         let mut object = Object::new(NewObject {
             key: image.name.key.clone(),
-            tenant: TenantIdx(self.state.tenants.acquire(&tenant)),
+            tenant,
             size: image.size,
             put_start: Millis(image.put_start_ms),
             writer: WriterIdx(self.state.writers.acquire(&ClientId(uuid(image.writer)))),
-            group: GroupIdx::NONE,
+            group: self.state.acquire_group(tenant, &image.group),
             data_type: image.data_type,
             is_hard_pinned: image.hard_pinned,
             replicas,

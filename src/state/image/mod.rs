@@ -51,6 +51,8 @@ pub struct FrozenState {
     leadership: Option<Leadership>,
     writers: Interner<ClientId>,
     tenants: Interner<Tenant>,
+    /// Group names by number.
+    groups: Vec<Option<Arc<[u8]>>>,
 }
 
 impl State {
@@ -70,6 +72,7 @@ impl State {
             leadership: self.leadership.clone(),
             writers: self.writers.clone(),
             tenants: self.tenants.clone(),
+            groups: self.view.groups.names(),
         }
     }
 
@@ -77,6 +80,7 @@ impl State {
     pub fn replace_with(&mut self, other: State) {
         let view = Arc::clone(&self.view);
         view.table.replace_with(&other.view.table);
+        view.groups.replace_with(&other.view.groups);
         *self = State { view, ..other };
         self.publish_directory();
         self.view.publish_clock(self.clock);

@@ -14,8 +14,10 @@ use snapshot::{
 use super::FrozenState;
 use super::record::{RECORD_VERSION, SECTION, StateRecord};
 use crate::alloc::{OffsetAllocator, RawAllocator};
+use crate::model::ids::{placement_hash, shard_of};
 use crate::model::{
-    ClientId, Millis, Object, PinRequest, Place, Replica, ReplicaStatus, SegmentStatus, Uuid,
+    ClientId, Millis, Object, PinRequest, Place, Replica, ReplicaStatus, SegmentStatus, Tenant,
+    Uuid,
 };
 use crate::state::segment_table::Mounted;
 use crate::state::tasks::{Task, TaskStatus};
@@ -37,14 +39,38 @@ impl FrozenState {
     fn encode(&self) -> Result<snapshot::Payloads, snapshot::SnapshotError> {
         let mut encoder = SnapshotEncoder::new()?;
         let mut extension = self.extension();
-        for (index, shard) in (0_u16..).zip(&self.shards) {
-            let mut objects: Vec<&Object> = shard.objects().collect();
+        for (index, mut objects) in (0_u16..).zip(self.placed()) {
             objects.sort_unstable_by(|a, b| self.name_of(a).cmp(&self.name_of(b)));
             objects.iter().for_each(|object| self.note_progress(object, &mut extension));
             let images = objects.iter().map(|object| self.object_image(object));
             encoder.shard(index, images)?;
         }
         encoder.finish(&self.globals(extension))
+    }
+
+    /// The objects of each shard of the image. A grouped object is filed by its key in the table and by its
+    /// group in the image, because that is where a restored peer looks for it (snapshot format 6.3).
+    fn placed(&self) -> Vec<Vec<&Object>> {
+        let mut placed: Vec<Vec<&Object>> =
+            self.shards.iter().map(|shard| Vec::with_capacity(shard.len())).collect();
+        for (own, shard) in self.shards.iter().enumerate() {
+            for object in shard.objects() {
+                let group = self.group_of(object);
+                let at = match group.is_empty() {
+                    true => own,
+                    false => shard_of(placement_hash(&Tenant::default(), &object.key, group)),
+                };
+                if let Some(objects) = placed.get_mut(at) {
+                    objects.push(object);
+                }
+            }
+        }
+        placed
+    }
+
+    fn group_of(&self, object: &Object) -> &[u8] {
+        let name = self.groups.get(object.group.0 as usize).and_then(Option::as_deref);
+        name.unwrap_or_default()
     }
 
     fn name_of<'a>(&'a self, object: &'a Object) -> (&'a [u8], &'a [u8]) {
@@ -74,7 +100,7 @@ impl FrozenState {
             data_type: object.data_type,
             replicas: object.replicas.iter().map(replica).collect(),
             hard_pinned: object.is_hard_pinned,
-            group: Box::default(),
+            group: Box::from(self.group_of(object)),
             checksum: object.checksum(),
         }
     }

@@ -13,8 +13,8 @@ use crate::model::{
     Millis, PinRequest, ReplicaId, ReplicaSelect, Segment, TaskId, Tenant, Ttl, Uuid,
 };
 use crate::state::command::{
-    Command, End, EndItem, Entry, ExpiredClient, Remove, Revoke, Stamp, Start, StartItem, Sweep,
-    WriteConfig, WriteRules,
+    ClearReplicas, Command, End, EndItem, Entry, ExpiredClient, Remove, Revoke, Stamp, Start,
+    StartItem, Sweep, WriteConfig, WriteRules,
 };
 use crate::state::encode::{decode, encode};
 use crate::state::evict::{Evict, Victim};
@@ -50,6 +50,9 @@ commands! {
     MetadataPut,
     MetadataDelete,
     Lead,
+    UpsertStart,
+    ClearReplicas,
+    GracefulUnmount,
     TransferStart,
     TransferEnd,
     TaskCreate,
@@ -109,6 +112,29 @@ fn writes() -> Vec<Command> {
     writes.push(Command::PutRevoke(Revoke { client: client(1), tenant, keys, select }));
     writes.push(Command::Remove(Remove { tenant: None, keys: vec![key("a")] }));
     writes
+}
+
+/// Commands that came after the first ones.
+fn later() -> Vec<Command> {
+    let upsert = Start {
+        client: client(1),
+        tenant: None,
+        items: vec![StartItem { key: key("a"), size: 4096, group: Some(key("")) }],
+        config: super::world::config(1, PinRequest::Preserve),
+        rules: RULES,
+    };
+    let clear = |segment: Option<&str>| {
+        let keys = vec![key("a"), key("b")];
+        let segment = segment.map(Arc::from);
+        Command::ClearReplicas(ClearReplicas { tenant: None, client: client(1), segment, keys })
+    };
+    let (segment, client) = (segment_id(1), client(1));
+    vec![
+        Command::UpsertStart(upsert),
+        clear(None),
+        clear(Some("s1")),
+        Command::GracefulUnmount { segment, client, grace_ms: 1_000 },
+    ]
 }
 
 fn transfers() -> Vec<Command> {
@@ -177,6 +203,7 @@ fn samples() -> Vec<Command> {
         Command::MetadataDelete { key: key("k") },
         Command::Lead(leadership(3)),
     ]);
+    samples.extend(later());
     samples.extend(transfers());
     samples
 }

@@ -15,8 +15,8 @@ use crate::model::{
 };
 use crate::state::State;
 use crate::state::command::{
-    Command, End, EndItem, Entry, ExpiredClient, Key, Remove, Revoke, Stamp, Start, StartItem,
-    Sweep, WriteConfig, WriteRules,
+    ClearReplicas, Command, End, EndItem, Entry, ExpiredClient, Key, Remove, Revoke, Stamp, Start,
+    StartItem, Sweep, WriteConfig, WriteRules,
 };
 use crate::state::evict::{Evict, Victim, incarnation};
 use crate::state::table::table_hash;
@@ -34,6 +34,10 @@ type Names = Vec<u8>;
 #[derive(Clone, Debug)]
 pub enum Act {
     Start { by: u64, tenant: bool, names: Names, size: u64, config: WriteConfig, place: Placement },
+    Upsert { by: u64, tenant: bool, names: Names, size: u64, config: WriteConfig },
+    Group { by: u64, name: u8, size: u64, group: u8, is_upsert: bool },
+    Clear { by: u64, names: Names, segment: Option<u64> },
+    Graceful { by: u64, n: u64, grace_ms: u64 },
     End { by: u64, tenant: bool, names: Names, select: ReplicaSelect, checksum: Option<u64> },
     Revoke { by: u64, tenant: bool, names: Names, select: ReplicaSelect },
     Remove { tenant: bool, names: Names },
@@ -127,6 +131,16 @@ fn act() -> impl Strategy<Value = Act> {
                 Act::End { by, tenant, names, select, checksum }
             }
         ),
+        8 => (by(), tenant(), names(), size(), config()).prop_map(
+            |(by, tenant, names, size, config)| Act::Upsert { by, tenant, names, size, config }
+        ),
+        6 => (by(), 0..KEYS, size(), 0..3_u8, any::<bool>()).prop_map(
+            |(by, name, size, group, is_upsert)| Act::Group { by, name, size, group, is_upsert }
+        ),
+        2 => (by(), names(), prop::option::of(n()))
+            .prop_map(|(by, names, segment)| Act::Clear { by, names, segment }),
+        1 => (by(), n(), 0..60_000_u64)
+            .prop_map(|(by, n, grace_ms)| Act::Graceful { by, n, grace_ms }),
         3 => (by(), tenant(), names(), select())
             .prop_map(|(by, tenant, names, select)| Act::Revoke { by, tenant, names, select }),
         3 => (tenant(), names()).prop_map(|(tenant, names)| Act::Remove { tenant, names }),
@@ -212,6 +226,9 @@ fn command(act: &Act, state: &State, now: Millis) -> Command {
             let rules = WriteRules { strategy: place, ..RULES };
             let tenant = tenant(is_named);
             Command::PutStart(Start { client: client(by), tenant, items, config, rules })
+        }
+        Act::Upsert { .. } | Act::Group { .. } | Act::Clear { .. } | Act::Graceful { .. } => {
+            later_command(act)
         }
         Act::End { by, tenant: is_named, names, select, checksum } => {
             let items = keys(&names).into_iter().map(|key| EndItem { key, checksum }).collect();
@@ -323,6 +340,36 @@ fn transfer_command(act: Act, state: &State) -> Command {
             Command::Evict(Evict { victims: victims.collect(), spares_soft_pinned })
         }
         _ => Command::Noop,
+    }
+}
+
+/// The commands that came after the first ones.
+fn later_command(act: &Act) -> Command {
+    match act.clone() {
+        Act::Upsert { by, tenant: is_named, names, size, config } => {
+            let item = |key| StartItem { key, size, group: None };
+            let items = keys(&names).into_iter().map(item).collect();
+            let tenant = tenant(is_named);
+            let start = Start { client: client(by), tenant, items, config, rules: RULES };
+            Command::UpsertStart(start)
+        }
+        Act::Group { by, name, size, group, is_upsert } => {
+            let group = Some(if group == 0 { key("") } else { key(&format!("g{group}")) });
+            let items = vec![StartItem { key: scripted_key(name), size, group }];
+            let config = super::world::config(1, PinRequest::Enable(Ttl(90_000)));
+            let start = Start { client: client(by), tenant: None, items, config, rules: RULES };
+            if is_upsert { Command::UpsertStart(start) } else { Command::PutStart(start) }
+        }
+        Act::Clear { by, names, segment } => {
+            let segment = segment.map(|n| scripted_segment(n, 1).name);
+            let (client, keys) = (client(by), keys(&names));
+            Command::ClearReplicas(ClearReplicas { tenant: None, client, segment, keys })
+        }
+        Act::Graceful { by, n, grace_ms } => {
+            let segment = segment_id(n + 1);
+            Command::GracefulUnmount { segment, client: client(by), grace_ms }
+        }
+        other => panic!("{other:?}"),
     }
 }
 

@@ -1,7 +1,11 @@
 //! The embedded HTTP metadata server: the peer's words, and values that survive what the peer's do not.
 
-use crate::support::{Http, Master};
+use std::net::TcpStream;
+
 use tempfile::TempDir;
+
+use super::seed::{SEGMENT, Seeded};
+use crate::support::{Http, Master, eventually, wall_ms};
 
 const ON: &[&str] = &["--enable_http_metadata_server=true"];
 
@@ -83,4 +87,35 @@ fn a_value_beyond_the_limit_is_refused_and_the_largest_is_kept() {
     assert_eq!(ask(&http, "PUT", "?key=k", &more), "413  metadata is too large");
     let (status, _, body) = http.send("GET", "/metadata?key=k", b"");
     assert_eq!((status, body.len()), (200, largest.len()));
+}
+
+#[test]
+fn an_expired_clients_keys_go_if_the_operator_wants_it() {
+    let flags = [ON[0], "--enable_metadata_cleanup_on_timeout=true", "--client_ttl=1"];
+    let seeded = Seeded::start(&flags);
+    let http = seeded.master.metadata_http();
+    let name = SEGMENT.replace(':', "%3A");
+    let keys = ["ram", "rpc_meta"].map(|kind| format!("?key=mooncake%2F{kind}%2F{name}"));
+    let other = "?key=mooncake%2Fram%2Fsomebody";
+    for query in keys.iter().map(String::as_str).chain([other]) {
+        assert_eq!(ask(&http, "PUT", query, "v"), "200  metadata updated");
+    }
+    eventually("the keys of the silent client are gone", || {
+        keys.iter().all(|query| ask(&http, "GET", query, "") == "404  metadata not found")
+    });
+    assert_eq!(ask(&http, "GET", other, ""), "200 application/json v");
+}
+
+#[test]
+fn a_stop_does_not_wait_for_idle_connections() {
+    let dir = TempDir::new().unwrap();
+    let mut master = Master::ours(dir.path(), ON);
+    let idle: Vec<TcpStream> = [master.metadata_url(), master.http().url("/")]
+        .iter()
+        .map(|url| url.trim_start_matches("http://").split('/').next().unwrap().to_owned())
+        .map(|address| TcpStream::connect(address).unwrap())
+        .collect();
+    let started = wall_ms();
+    assert!(master.terminate().success());
+    assert!(wall_ms() - started < 10_000, "{} connections held the stop up", idle.len());
 }

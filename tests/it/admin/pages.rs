@@ -17,7 +17,10 @@ fn is(status: u16, kind: &str, body: &str) -> (u16, String, String) {
 #[test]
 fn a_node_says_what_it_is_in_the_peers_words() {
     let seeded = Seeded::start(&[]);
-    let health = r#"{"status":"ok","role":"leader","ha_state":"serving","service_ready":true,"leader_address":null,"view_version":null}"#;
+    let health = concat!(
+        r#"{"status":"ok","role":"leader","ha_state":"serving","service_ready":true,"#,
+        r#""leader_address":null,"view_version":null}"#
+    );
     assert_eq!(page(&seeded, "/health"), is(200, JSON, health));
     assert_eq!(page(&seeded, "/role"), is(200, "text/plain; charset=utf-8", "leader"));
     assert_eq!(page(&seeded, "/ha_status"), is(200, "text/plain; charset=utf-8", "serving"));
@@ -45,7 +48,11 @@ fn segments_are_shown_as_the_peer_shows_them() {
     for name in [SEGMENT, &encoded] {
         assert_eq!(page(&seeded, &format!("/query_segment?segment={name}")), is(200, TEXT, &usage));
         let status = format!(
-            r#"{{"success":true,"segment":"{SEGMENT}","status":1,"status_name":"OK","error_code":0,"error_message":""}}"#
+            concat!(
+                r#"{{"success":true,"segment":"{SEGMENT}","status":1,"status_name":"OK","#,
+                r#""error_code":0,"error_message":""}}"#
+            ),
+            SEGMENT = SEGMENT
         );
         let path = format!("/api/v1/segments/status?segment={name}");
         assert_eq!(page(&seeded, &path), is(200, JSON, &status));
@@ -59,7 +66,17 @@ fn segments_are_shown_as_the_peer_shows_them() {
     let unknown = r#"{"success":false,"error_code":-101,"error_message":"SEGMENT_NOT_FOUND"}"#;
     assert_eq!(page(&seeded, "/api/v1/segments/status?segment=nope"), is(404, JSON, unknown));
     let detail = format!(
-        r#"{{"total_segments":1,"segments":[{{"segment_name":"{SEGMENT}","segment_id":"3-4","client_id":"7-9","base_address":"{BASE:#x}","size_bytes":{SIZE},"size_human":"0.03125 GiB","te_endpoint":"10.0.0.1:15000","protocol":"tcp","status":"OK","allocator_used_bytes":76100,"allocator_capacity_bytes":{SIZE},"allocator_usage_percent":2.2679567337036133E-1}}]}}"#
+        concat!(
+            r#"{{"total_segments":1,"segments":[{{"segment_name":"{SEGMENT}","#,
+            r#""segment_id":"3-4","client_id":"7-9","base_address":"{BASE:#x}","#,
+            r#""size_bytes":{SIZE},"size_human":"0.03125 GiB","#,
+            r#""te_endpoint":"10.0.0.1:15000","protocol":"tcp","status":"OK","#,
+            r#""allocator_used_bytes":76100,"allocator_capacity_bytes":{SIZE},"#,
+            r#""allocator_usage_percent":2.2679567337036133E-1}}]}}"#
+        ),
+        SEGMENT = SEGMENT,
+        BASE = BASE,
+        SIZE = SIZE
     );
     assert_eq!(page(&seeded, "/get_segments_detail"), is(200, JSON, &detail));
 }
@@ -70,7 +87,11 @@ fn a_queried_key_is_leased_and_counted_and_found_however_it_is_written() {
     let key = "b/c caf\u{e9}";
     seeded.put(key.as_bytes(), 5_000, None);
     let data = format!(
-        r#"{{"success":true,"data":[{{"size_":5000,"buffer_address_":{BASE},"protocol_":"tcp","transport_endpoint_":"10.0.0.1:15000"}}]}}"#
+        concat!(
+            r#"{{"success":true,"data":[{{"size_":5000,"buffer_address_":{BASE},"#,
+            r#""protocol_":"tcp","transport_endpoint_":"10.0.0.1:15000"}}]}}"#
+        ),
+        BASE = BASE
     );
     for path in ["b/c%20caf%C3%A9", "b%2Fc+caf%C3%A9"] {
         let encoded = format!("/api/v1/object?key={path}");
@@ -94,15 +115,25 @@ fn a_batch_of_keys_is_shown_sorted_and_grants_no_lease() {
     let seeded = Seeded::start(&[]);
     seeded.put(b"b/c d", 100, None);
     let item = format!(
-        r#"{{"ok":true,"error":null,"values":[{{"size_":100,"buffer_address_":{BASE},"protocol_":"tcp","transport_endpoint_":"10.0.0.1:15000"}}],"disk_values":null,"local_disk_values":null,"nof_values":null}}"#
+        concat!(
+            r#"{{"ok":true,"error":null,"values":[{{"size_":100,"buffer_address_":{BASE},"#,
+            r#""protocol_":"tcp","transport_endpoint_":"10.0.0.1:15000"}}],"#,
+            r#""disk_values":null,"local_disk_values":null,"nof_values":null}}"#
+        ),
+        BASE = BASE
     );
-    let gone = r#"{"ok":false,"error":"OBJECT_NOT_FOUND","values":null,"disk_values":null,"local_disk_values":null,"nof_values":null}"#;
+    let gone = concat!(
+        r#"{"ok":false,"error":"OBJECT_NOT_FOUND","values":null,"disk_values":null,"#,
+        r#""local_disk_values":null,"nof_values":null}"#
+    );
     let body = format!(r#"{{"success":true,"data":{{"a":{gone},"b/c d":{item}}}}}"#);
     let path = "/batch_query_keys?keys=b%2Fc+d,a";
+    let lease = || seeded.http().json("/api/v1/object?key=b/c+d")["lease_ms"].clone();
+    let before = lease();
     assert_eq!(page(&seeded, path), is(200, JSON, &body));
+    assert_eq!(lease(), before);
     let none = r#"{"success":false,"error":"No keys provided. Use ?keys=key1,key2,..."}"#;
     assert_eq!(page(&seeded, "/batch_query_keys?keys="), is(400, JSON, none));
-    assert_eq!(seeded.http().json("/api/v1/object?key=b/c+d")["lease_ms"], 0);
 }
 
 #[test]

@@ -225,3 +225,57 @@ async fn report_3419_a_write_that_eviction_cannot_help_does_not_ask_for_it() {
     put_when_there_is_room(&node, &client, "one", &plain()).await;
     node.assert_sound();
 }
+
+/// One copy in a group.
+fn in_group(group: &'static str) -> Config {
+    ReplicateConfig { group_ids: Some(vec![group.as_bytes()]), ..plain() }
+}
+
+#[tokio::test]
+async fn g7_the_members_of_a_group_go_together() {
+    // One object of thirty-two is asked for; its group goes with it.
+    let node =
+        TestNode::start(&["--eviction_high_watermark_ratio=1", "--eviction_ratio=0.01"]).await;
+    let client = node.owner(1, ROOM).await;
+    for key in ["a", "b", "c"] {
+        client.put(key, &in_group("g")).await;
+        node.pass(1);
+    }
+    let keys = fill(&client, "k", &plain()).await;
+    until("the group goes", async || {
+        node.pass(20);
+        !node.has("a")
+    })
+    .await;
+    settle(&node).await;
+    assert!(!node.has("b") && !node.has("c"));
+    assert_eq!(left(&node, &keys), keys);
+    node.assert_sound();
+}
+
+#[tokio::test]
+async fn g8_a_group_with_a_member_that_is_read_stays_and_others_go_instead() {
+    let node = TestNode::start(ON_DEMAND).await;
+    let client = node.owner(1, ROOM).await;
+    client.put("a", &in_group("g")).await;
+    client.put("b", &ReplicateConfig { with_hard_pin: true, ..in_group("g") }).await;
+    for n in 0..100 {
+        assert!(client.exists("b").await);
+        put_when_there_is_room(&node, &client, &format!("k{n}"), &plain()).await;
+    }
+    assert!(node.has("a") && node.has("b"));
+    node.assert_sound();
+}
+
+#[tokio::test]
+async fn g9_a_hard_pinned_member_stays_and_the_other_goes() {
+    let node = TestNode::start(ON_DEMAND).await;
+    let client = node.owner(1, ROOM).await;
+    client.put("a", &in_group("g")).await;
+    client.put("b", &ReplicateConfig { with_hard_pin: true, ..in_group("g") }).await;
+    for n in 0..60 {
+        put_when_there_is_room(&node, &client, &format!("k{n}"), &plain()).await;
+    }
+    assert!(!node.has("a") && node.has("b"));
+    node.assert_sound();
+}

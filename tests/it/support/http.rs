@@ -33,6 +33,11 @@ impl Http {
         Some((status, answer.body_mut().with_config().limit(u64::MAX).read_to_string().ok()?))
     }
 
+    /// The whole address of a path.
+    pub fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
     /// Status, content type and body of any request.
     pub fn send(&self, method: &str, path: &str, body: &[u8]) -> (u16, String, String) {
         let request = ureq::http::Request::builder()

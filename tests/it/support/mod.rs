@@ -15,7 +15,7 @@ mod node_process;
 mod ports;
 mod process;
 mod stock_client;
-mod venv;
+pub mod venv;
 
 pub use bench::{Bench, Feature};
 pub use config::WriteConfig;

@@ -1,0 +1,126 @@
+//! One node from start to stop: opens the rooms in order, says that it serves, closes them in reverse.
+//!
+//! Ports are bound before the data directory is touched: a node that cannot serve must not hold its data. The
+//! doors that can say "not ready" open while the log is replayed. On a stop leadership is handed over first,
+//! while clients are still passed on to the new leader.
+
+mod cluster;
+mod ports;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::admin::{self, Door};
+use crate::clock::SystemClock;
+use crate::config::Config;
+use crate::discovery::{self, Discovery};
+use crate::metrics::Metrics;
+use crate::node::MasterNode;
+use crate::node::settings::NodeSettings;
+use crate::rpc::{self, Service, StorageAnswer};
+use ports::Ports;
+
+/// Runs a node until it is told to stop.
+///
+/// Errors: whatever keeps the node from serving, as a chain that ends with the cause.
+pub async fn run(config: Config) -> anyhow::Result<()> {
+    let ports = Ports::bind(&config).await?;
+    let clock = Arc::new(SystemClock::default());
+    let metrics = Arc::new(Metrics::default());
+    let (rpc_address, admin_address) = (ports.rpc.local_addr()?, ports.admin.local_addr()?);
+    let (stop, stopping) = watch::channel(false);
+    let mut doors = JoinSet::new();
+
+    let admin = Arc::new(Door::new(&config, Arc::clone(&metrics), clock.clone()));
+    doors.spawn(admin::serve(ports.admin, Arc::clone(&admin), stopping.clone()));
+    if let Some(listener) = ports.metadata {
+        doors.spawn(admin::te_metadata::serve(listener, Arc::clone(&admin), stopping.clone()));
+    }
+
+    let (rpc_told, admin_told) =
+        (advertised(&config, rpc_address), advertised(&config, admin_address));
+    let settings = NodeSettings::new(&config, &rpc_told, &admin_told);
+    let raft = cluster::raft_config(&config)?;
+    let node = MasterNode::open(raft, settings, clock)
+        .await
+        .context("the data directory cannot be used")?;
+    admin.opened(node.clone());
+    let reporter = config.admin.is_metric_reporting.then(|| tokio::spawn(admin::report(admin)));
+
+    let service = Arc::new(rpc_service(&config, &node, &metrics));
+    doors.spawn(rpc::serve(ports.rpc, service, stopping.clone()));
+    if let Some(listener) = ports.discovery {
+        doors.spawn(discovery::serve(listener, discovery_of(&node), stopping));
+    }
+    tracing::info!(
+        rpc = %rpc_address,
+        admin = %admin_address,
+        data_dir = %config.raft.data_dir.display(),
+        "ready: serving clients"
+    );
+
+    let reason = until_stopped(&node).await;
+    if let Some(reporter) = reporter {
+        reporter.abort();
+    }
+    node.hand_over().await;
+    let _ = stop.send(true);
+    while doors.join_next().await.is_some() {}
+    node.shutdown().await;
+    match reason {
+        None => {
+            tracing::info!("stopped");
+            Ok(())
+        }
+        Some(fatal) => anyhow::bail!("{fatal}"),
+    }
+}
+
+/// The address that clients are sent to: this node's host as its peers know it, with the port that is open.
+fn advertised(config: &Config, listening: SocketAddr) -> String {
+    let own = config.raft.peers.iter().find(|peer| peer.node_id == config.raft.node_id);
+    let host = own.and_then(|peer| peer.address.rsplit_once(':')).map(|(host, _)| host);
+    match host {
+        Some(host) => format!("{host}:{}", listening.port()),
+        None if listening.ip().is_unspecified() => format!("127.0.0.1:{}", listening.port()),
+        None => listening.to_string(),
+    }
+}
+
+fn rpc_service(config: &Config, node: &MasterNode, metrics: &Arc<Metrics>) -> Service {
+    let storage = StorageAnswer {
+        fsdir: String::new(),
+        is_disk_eviction_enabled: config.storage.enable_disk_eviction,
+        quota_bytes: config.storage.quota_bytes,
+    };
+    let idle = Some(u64::from(config.rpc.conn_timeout_sec)).filter(|seconds| *seconds > 0);
+    let idle = idle.map(Duration::from_secs);
+    Service::new(node.clone(), Arc::clone(metrics), storage, idle, config.rpc.tcp_no_delay)
+}
+
+fn discovery_of(node: &MasterNode) -> Discovery {
+    Discovery { leadership: node.machine().watch_leadership(), node_id: node.settings().node_id }
+}
+
+/// Waits for a signal or for a failure that the node must not survive; answers the latter.
+async fn until_stopped(node: &MasterNode) -> Option<String> {
+    let mut fatal = node.raft().watch_fatal();
+    let mut terminate =
+        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).ok();
+    let terminated = async {
+        match terminate.as_mut() {
+            Some(signal) => signal.recv().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => None,
+        _ = terminated => None,
+        failed = fatal.wait_for(Option::is_some) => failed.ok().and_then(|reason| reason.clone()),
+    }
+}
