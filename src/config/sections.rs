@@ -334,8 +334,6 @@ pub struct RaftConfig {
     pub peers: Vec<PeerAddress>,
     /// Address the raft port listens on.
     pub address: String,
-    /// TCP port for the other nodes; 0 lets the system choose.
-    pub port: u16,
     /// When a write is answered.
     pub durability: Durability,
     /// Shared secret of the members; empty for none.
@@ -349,7 +347,6 @@ impl Default for RaftConfig {
             node_id: 1,
             peers: Vec::new(),
             address: "127.0.0.1".into(),
-            port: 50061,
             durability: Durability::Sync,
             cluster_secret: Secret::default(),
         }

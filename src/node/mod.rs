@@ -128,7 +128,8 @@ impl MasterNode {
     /// is still there at `now`.
     fn may_be_promised(&self, put_start: Millis, now: Millis) -> bool {
         self.leader().is_none_or(|leader| {
-            put_start < leader.since && !leader.no_removal_before.is_reached(now)
+            // Equality counts: a leader with a slow clock takes over at the very stamp of the last entry.
+            put_start <= leader.since && !leader.no_removal_before.is_reached(now)
         })
     }
 

@@ -1,11 +1,10 @@
 //! Stories of whole nodes with a counter machine.
-#![allow(
-    missing_docs,
+#![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    clippy::disallowed_methods
+    clippy::disallowed_methods,
+    reason = "a test ends by panicking, and waits by the clock"
 )]
 
 mod child;

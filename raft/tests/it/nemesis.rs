@@ -41,12 +41,10 @@ async fn write(handles: Handles, acked: Arc<AtomicU64>, stop: Arc<AtomicBool>) -
         for node in leaders {
             number += 1;
             let proposed = node.propose(add(number, 300));
-            match tokio::time::timeout(Duration::from_millis(500), proposed).await {
-                Ok(Ok(_)) => {
-                    acked.store(number, Ordering::SeqCst);
-                    done.push(number);
-                }
-                Ok(Err(_)) | Err(_) => {}
+            let outcome = tokio::time::timeout(Duration::from_millis(500), proposed).await;
+            if let Ok(Ok(_)) = outcome {
+                acked.store(number, Ordering::SeqCst);
+                done.push(number);
             }
         }
         tokio::time::sleep(Duration::from_millis(1)).await;

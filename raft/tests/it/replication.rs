@@ -79,6 +79,24 @@ async fn a_leader_that_is_cut_off_is_replaced_and_nothing_acknowledged_is_lost()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_is_heard_but_hears_nobody_is_replaced() {
+    let cluster = Cluster::start(3, plain).await;
+    let old = cluster.leader().await;
+    cluster.add(1, 0).await;
+    let others: Vec<u64> = (1..=3).filter(|id| *id != old).collect();
+    others.iter().for_each(|id| cluster.links.cut(*id, old));
+    let start = Instant::now();
+    let new = cluster.leader_among(&others).await;
+    println!("a new leader after {:?}", start.elapsed());
+    assert!(cluster.members[&old].node.read_lease().is_none(), "two leases at once");
+    cluster.members[&new].node.propose(add(2, 0)).await.unwrap();
+    cluster.links.heal();
+    cluster.add(3, 0).await;
+    cluster.settle().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lagging_follower_is_caught_up_by_log() {
     let mut cluster = Cluster::start(3, plain).await;
     let leader = cluster.leader().await;

@@ -59,26 +59,15 @@ pub(super) const FLAGS: &[FlagSpec] = &[
         }),
         "all members, such as 1=h1:50061,2=h2:50061,3=h3:50061",
     )
-    .own()
-    .status(Status::Later),
+    .own(),
     FlagSpec::new(
         Group::Raft,
         "raft_address",
         "127.0.0.1",
         Kind::Text(|c, text| c.raft.address = text.to_owned()),
-        "address the raft port listens on",
+        "address the raft port listens on; with peers, every interface unless one is given",
     )
-    .own()
-    .status(Status::Later),
-    FlagSpec::new(
-        Group::Raft,
-        "raft_port",
-        "50061",
-        Kind::Port(|c, port| c.raft.port = port),
-        "port for the other nodes; 0 lets the system choose",
-    )
-    .own()
-    .status(Status::Later),
+    .own(),
     FlagSpec::new(
         Group::Raft,
         "cluster_secret",
@@ -87,8 +76,7 @@ pub(super) const FLAGS: &[FlagSpec] = &[
         "secret that all members share; better set in the environment or the file",
     )
     .own()
-    .secret()
-    .status(Status::Later),
+    .secret(),
     FlagSpec::new(
         Group::Raft,
         "discovery_port",

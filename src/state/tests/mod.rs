@@ -7,6 +7,7 @@ mod golden;
 mod groups;
 mod lives;
 mod memory;
+mod model;
 mod script;
 mod segments;
 mod soft_pin;

@@ -5,6 +5,7 @@
 //! the bytes of the images, after every entry all invariants.
 
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 
 use super::script::{Script, Step, opening, step};
 use super::world::image;
@@ -47,6 +48,67 @@ fn live_twice(steps: &[Step], reloads: &[usize]) {
     }
 }
 
+/// What random histories must reach, or the tests below would show little.
+#[test]
+fn random_histories_reach_zombies_discards_sweeps_and_unmounts_in_steps() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut reached = std::collections::BTreeMap::<&str, u64>::new();
+    for _ in 0..60 {
+        let steps = history(60..100).new_tree(&mut runner).unwrap().current();
+        let (mut state, mut script) = (State::default(), Script::default());
+        for step in &steps {
+            let entry = script.entry(step, &state);
+            for reply in apply(&mut state, &entry) {
+                note(&mut reached, &reply);
+            }
+            let (discards, pins) = (state.discards().iter().count(), state.deadlines().len());
+            *reached.entry("set aside").or_default() += discards as u64;
+            *reached.entry("pinned").or_default() += pins as u64;
+        }
+        let counters = state.counters();
+        *reached.entry("released").or_default() += counters.releases;
+        *reached.entry("partly placed").or_default() += counters.partial_allocations;
+    }
+    for what in [
+        "started",
+        "refused",
+        "ended",
+        "pins expired",
+        "writes dropped",
+        "discards released",
+        "unmount step",
+        "unmounted",
+        "set aside",
+        "pinned",
+        "released",
+        "partly placed",
+    ] {
+        assert!(reached.get(what).copied().unwrap_or(0) >= 10, "{what}: {reached:?}");
+    }
+}
+
+fn note(reached: &mut std::collections::BTreeMap<&str, u64>, reply: &crate::state::Reply) {
+    use crate::state::Reply;
+    let mut add = |what, count: usize| *reached.entry(what).or_default() += count as u64;
+    match reply {
+        Reply::Starts(results) => {
+            add("started", results.iter().filter(|result| result.is_ok()).count());
+            add("refused", results.iter().filter(|result| result.is_err()).count());
+        }
+        Reply::Results(results) => {
+            add("ended", results.iter().filter(|result| result.is_ok()).count());
+        }
+        Reply::Drained { is_finished: false } => add("unmount step", 1),
+        Reply::Drained { is_finished: true } => add("unmounted", 1),
+        Reply::Swept(swept) => {
+            add("pins expired", swept.pins_expired as usize);
+            add("writes dropped", swept.writes_dropped as usize);
+            add("discards released", swept.discards_released as usize);
+        }
+        _ => {}
+    }
+}
+
 fn history(length: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step(), length).prop_map(|steps| {
         let mut history = opening();
@@ -65,6 +127,11 @@ proptest! {
     ) {
         live_twice(&steps, &reloads);
     }
+
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20, ..ProptestConfig::default() })]
 
     #[test]
     fn a_snapshot_of_any_moment_can_be_loaded(steps in history(5..40)) {

@@ -167,9 +167,10 @@ async fn enum_numbers_without_a_name_are_refused_or_kept() {
 async fn names_that_are_no_text_are_refused() {
     let node = TestNode::start(&[]).await;
     let caller = node.caller(1).await;
-    let bad = mooncake_ha::wire::types::Segment { name: &[0xff, 0xfe], ..segment(1, "s", MIB) };
+    let bad =
+        mooncake_ha::wire::types::Segment { name: [0xff, 0xfe].as_slice(), ..segment(1, "s", MIB) };
     assert_eq!(caller.mount(&bad).await.unwrap_err(), ErrorCode::InvalidParams);
-    let config = ReplicateConfig { preferred_segment: &[0xff], ..plain() };
+    let config = ReplicateConfig { preferred_segment: [0xff].as_slice(), ..plain() };
     let started = caller.start("k", 10, &config).await;
     assert_eq!(started.unwrap_err(), ErrorCode::InvalidParams);
 }

@@ -118,7 +118,7 @@ async fn e15_a_silent_client_loses_its_segments_and_keys() {
     let (silent, alive) = (node.owner(1, MIB).await, node.owner(2, MIB).await);
     silent.remount(&[segment(1, "s1", MIB)]).await.unwrap();
     alive.remount(&[segment(2, "s2", MIB)]).await.unwrap();
-    silent.put("gone", &ReplicateConfig { preferred_segment: b"s1", ..plain() }).await;
+    silent.put("gone", &ReplicateConfig { preferred_segment: b"s1".as_slice(), ..plain() }).await;
     silent.put("both", &copies(2)).await;
     node.pass(2_000);
     assert_eq!(ping(&alive).await, ClientStatus::OK);

@@ -165,7 +165,7 @@ async fn a22_a23_a24_preferred_segments_are_used_while_they_have_room() {
     node.owner(2, MIB).await;
     node.owner(3, MIB).await;
     let places = |started: Vec<_>| started.iter().map(|r| place(r).0).collect::<Vec<_>>();
-    let single = ReplicateConfig { preferred_segment: b"s2", ..plain() };
+    let single = ReplicateConfig { preferred_segment: b"s2".as_slice(), ..plain() };
     assert_eq!(places(writer.start("a", 10, &single).await.unwrap()), ["s2"]);
     let two = writer.start("b", 10, &on(&["s1", "s2"], 2)).await.unwrap();
     assert_eq!(places(two), ["s1", "s2"]);
@@ -184,15 +184,15 @@ async fn a25_local_first_places_on_the_writers_host() {
         let hosted = mooncake_ha::wire::types::Segment { host_id: host.as_bytes(), ..hosted };
         writer.mount(&hosted).await.unwrap();
     }
-    let west = ReplicateConfig { host_id: b"west", ..plain() };
+    let west = ReplicateConfig { host_id: b"west".as_slice(), ..plain() };
     for n in 0..6 {
         let started = writer.start(&format!("k{n}"), 10, &west).await.unwrap();
         assert_eq!(place(&started[0]).0, "s2");
     }
-    let explicit = ReplicateConfig { preferred_segment: b"s1", ..west.clone() };
+    let explicit = ReplicateConfig { preferred_segment: b"s1".as_slice(), ..west.clone() };
     assert_eq!(place(&writer.start("p", 10, &explicit).await.unwrap()[0]).0, "s1");
-    writer.start("fill", 1_000_000, &west).await.unwrap();
-    let next = writer.start("next", 900_000, &west).await.unwrap();
+    writer.start("fill", 600_000, &west).await.unwrap();
+    let next = writer.start("next", 600_000, &west).await.unwrap();
     assert_eq!(place(&next[0]).0, "s1", "the next host in order");
 }
 
@@ -211,7 +211,7 @@ async fn a27_a_checksum_is_given_back_zero_too() {
 async fn a28_an_open_put_whose_client_is_given_up_is_gone_and_the_key_can_be_put_again() {
     let node = TestNode::start(&["--client_ttl=5"]).await;
     let (lost, other) = (node.owner(1, MIB).await, node.owner(2, MIB).await);
-    let on_lost = ReplicateConfig { preferred_segment: b"s1", ..pinned(Some(60_000)) };
+    let on_lost = ReplicateConfig { preferred_segment: b"s1".as_slice(), ..pinned(Some(60_000)) };
     lost.start("k", 10, &on_lost).await.unwrap();
     node.pass(4_000);
     let client = other.id;

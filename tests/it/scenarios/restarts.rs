@@ -88,6 +88,7 @@ async fn a_restarted_leader_removes_nothing_that_was_promised_to_a_reader() {
     node.restart().await;
     let writer = node.caller(1).await;
     assert_eq!(writer.remove("k", false).await.unwrap_err(), ErrorCode::ObjectHasLease);
+    node.pass(1);
     writer.put("new", &plain()).await;
     assert_eq!(writer.remove("new", false).await, Ok(()), "nobody can have been promised it");
     node.pass(5_000);

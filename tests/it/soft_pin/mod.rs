@@ -3,6 +3,8 @@
 //! `docs/soft-pin.md` leads from each clause of the RFC to these tests. The state's own stories are in
 //! `src/state/tests/soft_pin.rs`; here are the request rules, the sweep by the worker, and reads.
 
+mod page;
+
 use mooncake_ha::model::ErrorCode;
 use mooncake_ha::model::time::INSTANT_MS_MAX;
 use mooncake_ha::wire::types::{ReplicaType, ReplicateConfig, SoftPinAction};
@@ -260,7 +262,7 @@ async fn an_unmount_takes_the_pins_of_its_objects_along() {
     node.caller(2).await.mount(&segment(2, "s2", MIB)).await.unwrap();
     let both = ReplicateConfig { replica_num: 2, ..pinned(Some(9_000)) };
     writer.put("both", &both).await;
-    let there = ReplicateConfig { preferred_segment: b"s1", ..pinned(Some(9_000)) };
+    let there = ReplicateConfig { preferred_segment: b"s1".as_slice(), ..pinned(Some(9_000)) };
     writer.put("one", &there).await;
     assert_eq!(node.pins(), 2);
     let deadline = node.deadline("both");
