@@ -247,6 +247,16 @@ impl Object {
         taken
     }
 
+    /// Whether eviction may ever take it: it has readable memory and no hard pin.
+    pub fn is_candidate(&self) -> bool {
+        !self.is_hard_pinned && self.complete_count(ReplicaKind::Memory) > 0
+    }
+
+    /// Whether eviction would free something now, leases and soft pins aside.
+    pub fn is_evictable(&self) -> bool {
+        !self.is_hard_pinned && self.replicas.iter().any(Replica::is_evictable)
+    }
+
     /// Number of COMPLETE replicas of a kind.
     pub fn complete_count(&self, kind: ReplicaKind) -> usize {
         let is_counted = |r: &&Replica| r.is_complete() && r.place.kind() == kind;

@@ -1,7 +1,7 @@
 //! From a function to its handler: one table, no logic.
 
 use super::Service;
-use super::handlers::{read, regex, remove, segment, session, upsert, write};
+use super::handlers::{read, regex, remove, segment, session, task, transfer, upsert, write};
 use super::tally::Tally;
 use crate::model::ErrorCode;
 use crate::node::error::NodeError;
@@ -51,7 +51,11 @@ pub async fn dispatch(
         GetStorageConfig => session::get_storage_config,
         GetFsdir => session::get_fsdir,
         Ping => session::ping,
-        FetchTasks => session::fetch_tasks,
+        FetchTasks => task::fetch_tasks,
+        CreateCopyTask => task::create_copy_task,
+        CreateMoveTask => task::create_move_task,
+        MarkTaskToComplete => task::mark_task_to_complete,
+        QueryTask => task::query_task,
         ExistKey => read::exist_key,
         BatchExistKey => read::batch_exist_key,
         GetReplicaList => read::get_replica_list,
@@ -81,6 +85,15 @@ pub async fn dispatch(
         BatchQueryIp => segment::batch_query_ip,
         QuerySegmentStatus => segment::query_segment_status,
         QuerySegmentStatusById => segment::query_segment_status_by_id,
+        CopyStart => transfer::copy_start,
+        CopyEnd => transfer::copy_end,
+        CopyRevoke => transfer::copy_revoke,
+        MoveStart => transfer::move_start,
+        MoveEnd => transfer::move_end,
+        MoveRevoke => transfer::move_revoke,
+        DynamicReplicaCopyStart => transfer::dynamic_copy_start,
+        DynamicReplicaCopyEnd => transfer::dynamic_copy_end,
+        DynamicReplicaCopyRevoke => transfer::dynamic_copy_revoke,
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ impl State {
 
     /// Applies one entry.
     pub fn apply_entry(&mut self, entry: &Entry) -> Vec<Reply> {
+        self.arrivals.clear();
         self.advance_clock(entry.stamp);
         let mut rng = Rng::new(entry.stamp.seed);
         entry.commands.iter().map(|command| self.apply_command(command, &mut rng)).collect()
@@ -69,6 +70,12 @@ impl State {
                 Leadership::follow(&mut self.leadership, told);
                 Reply::Done
             }
+            Command::TransferStart(start) => Reply::Transfer(self.transfer_start(start, rng)),
+            Command::TransferEnd(end) => Reply::Outcome(self.transfer_end(end)),
+            Command::TaskCreate(create) => Reply::Task(self.create_task(create, rng)),
+            Command::TasksFetch(fetch) => Reply::Tasks(self.fetch_tasks(fetch)),
+            Command::Evict(evict) => Reply::Evicted(self.evict(evict)),
+            Command::TaskComplete(done) => Reply::Outcome(self.complete_task(done)),
         }
     }
 }

@@ -8,7 +8,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::evict::Evict;
 use super::leadership::Leadership;
+use super::tasks::{TaskComplete, TaskCreate, TaskRules, TasksFetch};
+use super::transfer::{TransferEnd, TransferStart};
 use crate::alloc::Strategy;
 use crate::model::{
     ClientId, Millis, PinRequest, ReplicaId, ReplicaSelect, Segment, SegmentId, Tenant,
@@ -167,7 +170,7 @@ pub struct Victim {
 }
 
 /// Bounds of one sweep; what is left over waits for the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sweep {
     /// Soft pins with a deadline up to here are looked at. A count would not do: pins of one millisecond have
     /// no order that all nodes share.
@@ -176,6 +179,8 @@ pub struct Sweep {
     pub items_max: u32,
     /// Age at which an unfinished write is dropped.
     pub release_timeout_ms: u64,
+    /// What becomes of old tasks.
+    pub tasks: TaskRules,
 }
 
 /// A client that the leader has not heard for too long, as it saw it.
@@ -259,4 +264,28 @@ pub enum Command {
         /// The grace time.
         grace_ms: u64,
     },
+    /// Starts a copy or a move.
+    TransferStart(TransferStart),
+    /// Ends or revokes a copy or a move.
+    TransferEnd(TransferEnd),
+    /// Makes a copy or move task.
+    TaskCreate(TaskCreate),
+    /// Hands out waiting tasks.
+    TasksFetch(TasksFetch),
+    /// Reports the end of a task.
+    TaskComplete(TaskComplete),
+    /// Drops the memory of objects.
+    Evict(Evict),
+}
+
+impl Command {
+    /// Copies that each object of a write asks for; `None` for other commands.
+    pub fn replicas_wanted(&self) -> Option<u32> {
+        match self {
+            Command::PutStart(start) | Command::UpsertStart(start) => {
+                Some(start.config.replica_num)
+            }
+            _ => None,
+        }
+    }
 }

@@ -16,6 +16,7 @@ pub mod command;
 pub mod deadlines;
 pub mod discards;
 pub mod encode;
+pub mod evict;
 pub mod groups;
 pub mod image;
 pub mod interner;
@@ -29,6 +30,8 @@ mod segments;
 mod settle;
 mod sweep;
 pub mod table;
+pub mod tasks;
+pub mod transfer;
 mod upsert;
 pub mod view;
 
@@ -44,6 +47,8 @@ use interner::Interner;
 use leadership::Leadership;
 use metadata::Metadata;
 use segment_table::SegmentTable;
+use tasks::TaskTable;
+use transfer::Transfers;
 use view::View;
 
 pub use command::{Command, Entry, Stamp};
@@ -73,6 +78,9 @@ pub struct Totals {
     pub file_cached: u64,
     /// Bytes of disk and local-disk replicas.
     pub file_bytes: u64,
+    /// Objects that eviction could take some time: not hard-pinned, with a COMPLETE memory replica that
+    /// nothing uses.
+    pub evictable: u64,
 }
 
 /// Everything that is replicated, and what is derived from it.
@@ -96,12 +104,19 @@ pub struct State {
     counters: Counters,
     /// Replicated. The newest announcement of a leader.
     leadership: Option<Leadership>,
+    /// Replicated. Open copies and moves.
+    transfers: Transfers,
+    /// Replicated. Copy and move tasks.
+    tasks: TaskTable,
     /// Derived. Invariant: holds exactly the (deadline, object) of every object with a committed pin.
     deadlines: DeadlineIndex,
     /// Derived. Invariant: every object in progress, by the start and first replica of its write.
     writes: BTreeMap<(Millis, ReplicaId), ObjectRef>,
     /// Derived.
     totals: Totals,
+    /// Neither: objects that became candidates for eviction, or other ones, in the newest entry, each with
+    /// its first replica. For the leader; cleared with the next entry.
+    arrivals: Vec<(ObjectRef, ReplicaId)>,
     /// Derived: small numbers in objects.
     writers: Interner<ClientId>,
     /// Derived: small numbers in objects. Number 0 is the default tenant for ever.
@@ -122,9 +137,12 @@ impl Default for State {
             metadata: Metadata::default(),
             counters: Counters::default(),
             leadership: None,
+            transfers: Transfers::default(),
+            tasks: TaskTable::default(),
             deadlines: DeadlineIndex::default(),
             writes: BTreeMap::new(),
             totals: Totals::default(),
+            arrivals: Vec::new(),
             writers: Interner::default(),
             tenants: Interner::with_first(Tenant::default()),
             groups: Interner::with_first(GroupName::none()),
@@ -176,6 +194,11 @@ impl State {
     /// Event counts.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Objects that the newest entry made candidates for eviction, with their first replicas.
+    pub fn arrivals(&self) -> &[(ObjectRef, ReplicaId)] {
+        &self.arrivals
     }
 
     /// Sums over the objects.

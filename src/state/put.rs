@@ -204,7 +204,9 @@ impl State {
 
     fn revoke_one(&mut self, object: ObjectRef, select: ReplicaSelect) -> Result<(), ErrorCode> {
         let taken = self.edit(object, |object| {
-            let is_chosen = |replica: &Replica| select.covers(replica.place.kind());
+            let is_chosen = |replica: &Replica| {
+                select.covers(replica.place.kind()) && !replica.is_transfer_target()
+            };
             if !object.is_processing
                 || object.replicas.iter().any(|r| is_chosen(r) && r.is_complete())
             {
@@ -313,7 +315,7 @@ fn finish(
     let had_complete = object.has_complete();
     let eligible = object.pending.as_deref().map(|pending| pending.eligible.as_slice());
     let mut is_eligible_done = false;
-    for replica in object.replicas.iter_mut().filter(|r| is_target(r) && !r.is_complete()) {
+    for replica in object.replicas.iter_mut().filter(|r| is_target(r) && r.is_being_put()) {
         replica.status = ReplicaStatus::Complete;
         is_eligible_done |= eligible.is_some_and(|ids| ids.contains(&replica.id));
     }
@@ -332,10 +334,11 @@ fn finish(
     Ok(())
 }
 
-/// Leaves the write when all its replicas are done, and drops a soft-pin request that can no longer be
-/// committed: no replica of its write is still being written (RFC "Revoke, preemption").
+/// Leaves the write when all its replicas are done (targets of a copy or move are not its own), and drops a
+/// soft-pin request that can no longer be committed: no replica of its write is still being written (RFC
+/// "Revoke, preemption").
 pub(super) fn settle_write(object: &mut Object) {
-    if object.is_all_complete() {
+    if !object.replicas.iter().any(Replica::is_being_put) {
         object.is_processing = false;
     }
     let can_commit = object.pending.as_deref().is_some_and(|pending| {

@@ -17,6 +17,9 @@ impl State {
             if is_done != Some(true) {
                 return Err(ErrorCode::ReplicaIsNotReady);
             }
+            if self.has_transfer(object) {
+                return Err(ErrorCode::ObjectHasReplicationTask);
+            }
             self.erase(object);
             Ok(())
         };

@@ -20,12 +20,6 @@ fn is_memory(replica: &Replica) -> bool {
     replica.place.kind() == ReplicaKind::Memory
 }
 
-/// Whether a copy or move of the object is under way: one of its replicas is being written, and not by a
-/// write of the object.
-fn has_transfer(object: &Object) -> bool {
-    !object.is_processing && !object.is_all_complete()
-}
-
 impl State {
     pub(super) fn upsert_start(&mut self, start: &Start, rng: &mut Rng) -> Vec<Started> {
         let tenant = start.tenant.clone().unwrap_or_default();
@@ -50,7 +44,7 @@ impl State {
             let object = self.insert_started(start, item, at, replicas, origin)?;
             return Ok(self.describe_all(object));
         };
-        let check = |found: &Object| self.check_upsert(found, item);
+        let check = |found: &Object| self.check_upsert(object, found, item);
         self.view.table.peek(object, check).unwrap_or(Err(ErrorCode::ObjectNotFound))?;
         let is_in_place = |found: &Object| {
             let mut replicas = found.replicas.iter();
@@ -66,12 +60,17 @@ impl State {
 
     /// Errors, in the peer's order: `InvalidParams` for another group than the object's,
     /// `ObjectHasReplicationTask`, `ObjectReplicaBusy` while something reads from a replica.
-    fn check_upsert(&self, object: &Object, item: &StartItem) -> Result<(), ErrorCode> {
+    fn check_upsert(
+        &self,
+        at: ObjectRef,
+        object: &Object,
+        item: &StartItem,
+    ) -> Result<(), ErrorCode> {
         let is_other = |group: &super::command::Key| group.0 != self.group_name(object);
         if item.group.as_ref().is_some_and(is_other) {
             return Err(ErrorCode::InvalidParams);
         }
-        if has_transfer(object) {
+        if self.has_transfer(at) {
             return Err(ErrorCode::ObjectHasReplicationTask);
         }
         if object.replicas.iter().any(|replica| replica.references > 0) {

@@ -8,6 +8,8 @@ pub mod regex;
 pub mod remove;
 pub mod segment;
 pub mod session;
+pub mod task;
+pub mod transfer;
 pub mod upsert;
 pub mod write;
 

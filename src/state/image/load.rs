@@ -10,7 +10,7 @@ use std::sync::Arc;
 use mooncake_ha_snapshot as snapshot;
 use snapshot::{
     Extension, Globals, ObjectImage, ObjectName, OffsetAllocatorImage, PinActionImage,
-    ReplicaImage, ReplicaPlace, SegmentImage,
+    ReplicaImage, ReplicaPlace, SegmentImage, TaskImage, TransferImage,
 };
 
 use super::ImageError;
@@ -18,9 +18,9 @@ use super::record::{SECTION, StateRecord};
 use crate::alloc::{Handle, OffsetAllocator, RawAllocator, RawNode};
 use crate::model::replica::{DiskPlace, LocalDiskPlace};
 use crate::model::{
-    ClientId, Deadline, Millis, NewObject, Object, PendingPin, PinRequest, Place, Replica,
-    ReplicaId, ReplicaStatus, Segment, SegmentId, SegmentIdx, SegmentStatus, Tenant, TenantIdx,
-    Ttl, Uuid, WriterIdx,
+    ClientId, Deadline, Millis, NewObject, Object, ObjectKey, PendingPin, PinRequest, Place,
+    Replica, ReplicaId, ReplicaStatus, Segment, SegmentId, SegmentIdx, SegmentStatus, TaskId,
+    Tenant, TenantIdx, Ttl, Uuid, WriterIdx,
 };
 use crate::state::State;
 use crate::state::clients::ClientTable;
@@ -28,6 +28,8 @@ use crate::state::discards::Discard;
 use crate::state::put::NO_OWNER;
 use crate::state::segment_table::Mounted;
 use crate::state::table::table_hash;
+use crate::state::tasks::{Task, TaskStatus};
+use crate::state::transfer::{Transfer, TransferKind};
 
 /// Bytes of one section of the container at most.
 const SECTION_BYTES_MAX: u64 = 16 << 30;
@@ -108,11 +110,17 @@ impl Loader {
         }
         self.discards(&globals)?;
         self.segments(&globals, &extension)?;
+        self.tasks(&globals)?;
+        for transfer in &extension.transfers {
+            self.transfer(transfer)?;
+        }
         let clients = std::mem::take(&mut self.record.clients);
         self.state.clients = ClientTable::restore(clients, self.record.last_incarnation);
         for (key, value) in &extension.http_metadata {
             self.state.metadata.put(key, value);
         }
+        // The evictor of a node that comes to lead walks the table.
+        self.state.arrivals = Vec::new();
         self.state.publish_directory();
         self.state.view.publish_clock(self.state.clock);
         Ok(self.state)
@@ -189,6 +197,53 @@ impl Loader {
         }
     }
 
+    /// Puts the tasks back in the order of their creation.
+    fn tasks(&mut self, globals: &Globals) -> Result<(), ImageError> {
+        let images = globals.tasks.iter().map(|image| (TaskId(uuid(image.id)), image));
+        let mut images: BTreeMap<TaskId, &TaskImage> = images.collect();
+        for id in std::mem::take(&mut self.record.task_order) {
+            let missing = || inconsistent(format!("task {id} is not in the image"));
+            self.state.tasks.push(task(id, images.remove(&id).ok_or_else(missing)?));
+        }
+        match images.keys().next() {
+            Some(id) => Err(inconsistent(format!("task {id} has no place in the order"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts an open copy or move back, and the use counts of its replicas.
+    fn transfer(&mut self, image: &TransferImage) -> Result<(), ImageError> {
+        let lost = |why: &str| inconsistent(format!("transfer of {}: {why}", image.name));
+        let tenant = Tenant::parse(&image.name.tenant).ok_or_else(|| lost("bad tenant"))?;
+        let kind = match image.kind {
+            snapshot::TransferKind::Copy => TransferKind::Copy,
+            snapshot::TransferKind::Move => TransferKind::Move,
+            _ => return Err(lost("of a kind that this state does not have")),
+        };
+        let key = &image.name.key;
+        let index = self.state.tenants.number(&tenant).map(TenantIdx);
+        let object = index
+            .and_then(|index| self.state.view.table.locate(table_hash(&tenant, key), index, key));
+        let object = object.ok_or_else(|| lost("no such object"))?;
+        let transfer = Transfer {
+            name: ObjectKey { tenant, key: key.clone() },
+            kind,
+            client: ClientId(uuid(image.client)),
+            source: ReplicaId(image.source),
+            targets: image.targets.iter().copied().map(ReplicaId).collect(),
+            started: Millis(image.started_ms),
+        };
+        self.state.edit(object, |object| {
+            for replica in object.replicas.iter_mut() {
+                let is_used =
+                    replica.id == transfer.source || transfer.targets.contains(&replica.id);
+                replica.references += u16::from(is_used);
+            }
+        });
+        self.state.transfers.insert(object, transfer);
+        Ok(())
+    }
+
     fn discards(&mut self, globals: &Globals) -> Result<(), ImageError> {
         for discarded in &globals.discarded {
             let replicas = discarded.replicas.iter().map(|replica| self.replica(replica));
@@ -225,6 +280,28 @@ impl Loader {
             Some(id) => Err(inconsistent(format!("replicas on segment {id}, which is missing"))),
             None => Ok(()),
         }
+    }
+}
+
+fn task(id: TaskId, image: &TaskImage) -> Task {
+    let at = |epoch_ms: i64| Millis(u64::try_from(epoch_ms).unwrap_or_default());
+    Task {
+        id,
+        kind: match image.kind {
+            snapshot::TaskKind::Copy => TransferKind::Copy,
+            snapshot::TaskKind::Move => TransferKind::Move,
+        },
+        status: match image.status {
+            snapshot::TaskStatus::Pending => TaskStatus::Pending,
+            snapshot::TaskStatus::Processing => TaskStatus::Processing,
+            snapshot::TaskStatus::Failed => TaskStatus::Failed,
+            snapshot::TaskStatus::Success => TaskStatus::Success,
+        },
+        payload: image.payload.clone(),
+        created: at(image.created_ms),
+        updated: at(image.updated_ms),
+        message: image.message.clone(),
+        client: ClientId(uuid(image.client)),
     }
 }
 

@@ -20,6 +20,8 @@ use super::leadership::Leadership;
 use super::metadata::Metadata;
 use super::segment_table::SegmentTable;
 use super::table::Shard;
+use super::tasks::TaskTable;
+use super::transfer::Transfers;
 use crate::model::{ClientId, Millis, Tenant};
 
 /// A state that cannot be read back.
@@ -42,6 +44,8 @@ pub struct FrozenState {
     segments: SegmentTable,
     clients: ClientTable,
     discards: Discards,
+    transfers: Transfers,
+    tasks: TaskTable,
     metadata: Metadata,
     counters: Counters,
     leadership: Option<Leadership>,
@@ -61,6 +65,8 @@ impl State {
             segments: self.segments.clone(),
             clients: self.clients.clone(),
             discards: self.discards.clone(),
+            transfers: self.transfers.clone(),
+            tasks: self.tasks.clone(),
             metadata: self.metadata.clone(),
             counters: self.counters,
             leadership: self.leadership.clone(),

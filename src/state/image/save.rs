@@ -8,7 +8,7 @@ use snapshot::{
     BufferAllocatorImage, DiscardedImage, Extension, Globals, HandleImage, NodeImage,
     NodeTableImage, ObjectImage, ObjectName, OffsetAllocatorImage, PendingPinImage, PinActionImage,
     ReplicaImage, ReplicaPlace, SegmentImage, SegmentRecord, SegmentsImage, SnapshotEncoder,
-    WriteImage,
+    TaskImage, TransferImage, WriteImage,
 };
 
 use super::FrozenState;
@@ -16,9 +16,12 @@ use super::record::{RECORD_VERSION, SECTION, StateRecord};
 use crate::alloc::{OffsetAllocator, RawAllocator};
 use crate::model::ids::{placement_hash, shard_of};
 use crate::model::{
-    ClientId, Object, PinRequest, Place, Replica, ReplicaStatus, SegmentStatus, Tenant, Uuid,
+    ClientId, Millis, Object, PinRequest, Place, Replica, ReplicaStatus, SegmentStatus, Tenant,
+    Uuid,
 };
 use crate::state::segment_table::Mounted;
+use crate::state::tasks::{Task, TaskStatus};
+use crate::state::transfer::{Transfer, TransferKind};
 
 pub(super) fn uuid(id: Uuid) -> snapshot::Uuid {
     snapshot::Uuid::new(id.first, id.second)
@@ -168,7 +171,7 @@ impl FrozenState {
         });
         Globals {
             segments: self.segments_image(),
-            tasks: Vec::new(),
+            tasks: self.tasks.iter().map(task_image).collect(),
             discarded: discarded.collect(),
             replica_next_id: self.next_replica_id,
             extension: Some(extension),
@@ -197,6 +200,7 @@ impl FrozenState {
             clients: self.clients.iter().map(|(client, record)| (client, record.clone())).collect(),
             last_incarnation: self.clients.last_incarnation(),
             mount_order: self.segments.in_mount_order().map(|m| m.segment.id).collect(),
+            task_order: self.tasks.iter().map(|task| task.id).collect(),
             allocation_order: self.segments.allocatable().iter().map(|(n, _)| n.clone()).collect(),
         };
         // Plain data of bounded size: encoding it cannot fail, and an empty section would be refused on load.
@@ -214,12 +218,50 @@ impl FrozenState {
         let metadata = self.metadata.iter().map(|(key, value)| (key.to_vec(), value.to_vec()));
         Extension {
             state_clock_ms: self.clock.0,
+            transfers: self.transfers.iter().map(transfer_image).collect(),
             segments: segments.collect(),
             clients: clients.collect(),
             http_metadata: metadata.collect(),
             sections: [(SECTION.to_owned(), record)].into_iter().collect(),
             ..Extension::default()
         }
+    }
+}
+
+fn task_image(task: &Task) -> TaskImage {
+    let epoch_ms = |at: Millis| i64::try_from(at.0).unwrap_or(i64::MAX);
+    TaskImage {
+        id: uuid(task.id.0),
+        kind: match task.kind {
+            TransferKind::Copy => snapshot::TaskKind::Copy,
+            TransferKind::Move => snapshot::TaskKind::Move,
+        },
+        status: match task.status {
+            TaskStatus::Pending => snapshot::TaskStatus::Pending,
+            TaskStatus::Processing => snapshot::TaskStatus::Processing,
+            TaskStatus::Failed => snapshot::TaskStatus::Failed,
+            TaskStatus::Success => snapshot::TaskStatus::Success,
+        },
+        payload: task.payload.clone(),
+        created_ms: epoch_ms(task.created),
+        updated_ms: epoch_ms(task.updated),
+        message: task.message.clone(),
+        client: uuid(task.client.0),
+    }
+}
+
+fn transfer_image(transfer: &Transfer) -> TransferImage {
+    let name = &transfer.name;
+    TransferImage {
+        name: ObjectName { tenant: Arc::from(name.tenant.name()), key: name.key.clone() },
+        kind: match transfer.kind {
+            TransferKind::Copy => snapshot::TransferKind::Copy,
+            TransferKind::Move => snapshot::TransferKind::Move,
+        },
+        client: uuid(transfer.client.0),
+        started_ms: transfer.started.0,
+        source: transfer.source.0,
+        targets: transfer.targets.iter().map(|target| target.0).collect(),
     }
 }
 
