@@ -130,7 +130,7 @@ pub struct Eyes<'a> {
     pub view: &'a View,
     /// The leader's time.
     pub now: Millis,
-    /// Objects whose write began before `since` may be leased by an earlier leader until this.
+    /// Objects whose write began no later than `since` may be leased by an earlier leader until this.
     pub promised_until: Deadline,
     /// When this node took over.
     pub since: Millis,
@@ -151,7 +151,8 @@ impl Eyes<'_> {
 
     /// The end of a read lease that may be running, and whether an earlier leader would have granted it.
     fn lease_of(&self, object: &Object) -> Option<(Millis, bool)> {
-        let may_be_promised = object.put_start < self.since && object.has_complete();
+        // Equality counts, as for removals: a slow clock takes over at the very stamp of the last entry.
+        let may_be_promised = object.put_start <= self.since && object.has_complete();
         if may_be_promised && !self.promised_until.is_reached(self.now) {
             return Some((Millis(self.promised_until.0), true));
         }

@@ -113,6 +113,7 @@ fn placement() -> impl Strategy<Value = Placement> {
     prop::sample::select(vec![Random, FreeRatioFirst, LocalFirst])
 }
 
+/// What writers of objects do, and the owners of segments.
 fn act() -> impl Strategy<Value = Act> {
     let by = || 1..=CLIENTS;
     let tenant = || prop::bool::weighted(0.2);
@@ -131,16 +132,6 @@ fn act() -> impl Strategy<Value = Act> {
                 Act::End { by, tenant, names, select, checksum }
             }
         ),
-        8 => (by(), tenant(), names(), size(), config()).prop_map(
-            |(by, tenant, names, size, config)| Act::Upsert { by, tenant, names, size, config }
-        ),
-        6 => (by(), 0..KEYS, size(), 0..3_u8, any::<bool>()).prop_map(
-            |(by, name, size, group, is_upsert)| Act::Group { by, name, size, group, is_upsert }
-        ),
-        2 => (by(), names(), prop::option::of(n()))
-            .prop_map(|(by, names, segment)| Act::Clear { by, names, segment }),
-        1 => (by(), n(), 0..60_000_u64)
-            .prop_map(|(by, n, grace_ms)| Act::Graceful { by, n, grace_ms }),
         3 => (by(), tenant(), names(), select())
             .prop_map(|(by, tenant, names, select)| Act::Revoke { by, tenant, names, select }),
         3 => (tenant(), names()).prop_map(|(tenant, names)| Act::Remove { tenant, names }),
@@ -154,8 +145,26 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (0..4_u8, 0..3_u8).prop_map(|(name, value)| Act::MetadataPut { name, value }),
         1 => (0..4_u8).prop_map(|name| Act::MetadataDelete { name }),
         1 => (1..9_u64).prop_map(|term| Act::Lead { term }),
-        12 => transfer_act(),
         1 => Just(Act::Noop),
+    ]
+}
+
+fn upsert_act() -> impl Strategy<Value = Act> {
+    let by = || 1..=CLIENTS;
+    let tenant = || prop::bool::weighted(0.2);
+    let n = || 0..SEGMENTS;
+    let size = || prop::sample::select(SIZES.to_vec());
+    prop_oneof![
+        8 => (by(), tenant(), names(), size(), config()).prop_map(
+            |(by, tenant, names, size, config)| Act::Upsert { by, tenant, names, size, config }
+        ),
+        6 => (by(), 0..KEYS, size(), 0..3_u8, any::<bool>()).prop_map(
+            |(by, name, size, group, is_upsert)| Act::Group { by, name, size, group, is_upsert }
+        ),
+        2 => (by(), names(), prop::option::of(n()))
+            .prop_map(|(by, names, segment)| Act::Clear { by, names, segment }),
+        1 => (by(), n(), 0..60_000_u64)
+            .prop_map(|(by, n, grace_ms)| Act::Graceful { by, n, grace_ms }),
     ]
 }
 
@@ -187,8 +196,18 @@ fn transfer_act() -> impl Strategy<Value = Act> {
 
 /// One random entry of up to three commands; now and then the clock steps back.
 pub fn step() -> impl Strategy<Value = Step> {
+    let acts = prop_oneof![57 => act(), 17 => upsert_act(), 12 => transfer_act()];
+    step_of(acts)
+}
+
+/// As [`step`], without upserts, groups, copies, moves, tasks and evictions.
+pub fn plain_step() -> impl Strategy<Value = Step> {
+    step_of(act())
+}
+
+fn step_of(act: impl Strategy<Value = Act>) -> impl Strategy<Value = Step> {
     let time = prop_oneof![6 => 0..9_000_i64, 2 => 0..45_000_i64, 1 => -20_000..0_i64];
-    (time, any::<u64>(), prop::collection::vec(act(), 1..4)).prop_map(|(time, seed, acts)| Step {
+    (time, any::<u64>(), prop::collection::vec(act, 1..4)).prop_map(|(time, seed, acts)| Step {
         time,
         seed,
         acts,
