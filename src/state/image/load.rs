@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use mooncake_ha_snapshot as snapshot;
 use snapshot::{
-    Extension, Globals, ObjectImage, ObjectName, OffsetAllocatorImage, PinActionImage,
+    Decoder, Extension, Globals, ObjectImage, ObjectName, OffsetAllocatorImage, PinActionImage,
     ReplicaImage, ReplicaPlace, SegmentImage, TaskImage, TransferImage,
 };
 
@@ -51,12 +51,19 @@ impl State {
     /// Errors: by cause, see [`ImageError`].
     pub fn load(from: &mut dyn Read) -> Result<State, ImageError> {
         let payloads = snapshot::read_container(from, SECTION_BYTES_MAX)?;
-        let decoded = snapshot::decode_image(&payloads, &snapshot::Limits::default())?;
-        if let Some(finding) = decoded.findings.list.first() {
-            return Err(inconsistent(finding.to_string()));
+        let mut decoder = Decoder::open(&payloads, &snapshot::Limits::default())?;
+        let mut loader = Loader::new(decoder.globals())?;
+        // One shard at a time, so that the objects are not in memory twice.
+        while let Some(shard) = decoder.next_shard()? {
+            for object in shard.objects {
+                loader.object(object)?;
+            }
         }
-        drop(payloads);
-        Loader::new(&decoded.image.globals)?.build(decoded.image)
+        let (globals, findings) = decoder.finish();
+        match findings.list.first() {
+            Some(finding) => Err(inconsistent(finding.to_string())),
+            None => loader.finish(&globals),
+        }
     }
 }
 
@@ -96,21 +103,15 @@ impl Loader {
         })
     }
 
-    fn build(mut self, image: snapshot::Image) -> Result<State, ImageError> {
-        let globals = image.globals;
+    fn finish(mut self, globals: &Globals) -> Result<State, ImageError> {
         let extension = globals.extension.clone().unwrap_or_default();
         self.state.clock = Millis(extension.state_clock_ms);
         self.state.next_replica_id = globals.replica_next_id;
         self.state.counters = self.record.counters;
         self.state.leadership = self.record.leadership.take();
-        for (_, objects) in image.shards {
-            for object in objects {
-                self.object(object)?;
-            }
-        }
-        self.discards(&globals)?;
-        self.segments(&globals, &extension)?;
-        self.tasks(&globals)?;
+        self.discards(globals)?;
+        self.segments(globals, &extension)?;
+        self.tasks(globals)?;
         for transfer in &extension.transfers {
             self.transfer(transfer)?;
         }
