@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use mooncake_ha::model::ErrorCode as E;
 use mooncake_ha::wire::types::ReplicateConfig;
 
-use super::{refused, start};
+use super::refused;
 use crate::support::node::{Caller, TestNode, copies, pinned, plain, until};
 
 /// Room for 32 values of 1 KiB.
@@ -64,7 +64,7 @@ async fn settle(node: &TestNode) {
 
 #[tokio::test]
 async fn f1_more_values_are_written_than_fit() {
-    let node = start(ON_DEMAND).await;
+    let node = TestNode::start(ON_DEMAND).await;
     let client = node.owner(1, ROOM).await;
     for n in 0..82 {
         put_when_there_is_room(&node, &client, &format!("k{n}"), &plain()).await;
@@ -81,7 +81,7 @@ async fn f1_more_values_are_written_than_fit() {
 
 #[tokio::test]
 async fn f6_f7_the_source_of_a_copy_stays_until_the_copy_is_given_up() {
-    let node = start(ON_DEMAND).await;
+    let node = TestNode::start(ON_DEMAND).await;
     let (client, other) = (node.owner(1, ROOM).await, node.owner(2, 4 << 20).await);
     let on = |name: &'static str| ReplicateConfig {
         preferred_segments: vec![name.as_bytes()],
@@ -111,7 +111,7 @@ async fn f6_f7_the_source_of_a_copy_stays_until_the_copy_is_given_up() {
 
 #[tokio::test]
 async fn f8_eviction_starts_by_itself_above_the_watermark() {
-    let node = start(&["--eviction_high_watermark_ratio=0.75"]).await;
+    let node = TestNode::start(&["--eviction_high_watermark_ratio=0.75"]).await;
     let client = node.owner(1, ROOM).await;
     for n in 0..24 {
         client.put(&format!("k{n}"), &plain()).await;
@@ -134,7 +134,7 @@ async fn f8_eviction_starts_by_itself_above_the_watermark() {
 
 #[tokio::test]
 async fn f9_open_puts_are_not_evicted() {
-    let node = start(ON_DEMAND).await;
+    let node = TestNode::start(ON_DEMAND).await;
     let client = node.owner(1, ROOM).await;
     for n in 0..4 {
         client.start(&format!("open{n}"), 1024, &plain()).await.unwrap();
@@ -152,7 +152,7 @@ async fn f9_open_puts_are_not_evicted() {
 
 #[tokio::test]
 async fn c21_c26_pinned_values_stay_while_others_can_go() {
-    let node = start(ON_DEMAND).await;
+    let node = TestNode::start(ON_DEMAND).await;
     let client = node.owner(1, ROOM).await;
     client.put("hard", &hard()).await;
     for key in ["soft1", "soft2"] {
@@ -168,7 +168,7 @@ async fn c21_c26_pinned_values_stay_while_others_can_go() {
 
 #[tokio::test]
 async fn c22_soft_pinned_values_go_when_nothing_else_can_and_hard_pinned_never() {
-    let node = start(ON_DEMAND).await;
+    let node = TestNode::start(ON_DEMAND).await;
     let client = node.owner(1, ROOM).await;
     client.put("hard", &hard()).await;
     for n in 0..80 {
@@ -182,7 +182,7 @@ async fn c22_soft_pinned_values_go_when_nothing_else_can_and_hard_pinned_never()
 #[tokio::test]
 async fn soft_pinned_values_never_go_if_the_operator_says_so_and_nothing_is_tried_in_vain() {
     let flags = [ON_DEMAND, &["--allow_evict_soft_pinned_objects=false"]].concat();
-    let node = start(&flags).await;
+    let node = TestNode::start(&flags).await;
     let client = node.owner(1, ROOM).await;
     let keys = fill(&client, "k", &pinned(Some(60_000))).await;
     settle(&node).await;
@@ -199,7 +199,7 @@ async fn soft_pinned_values_never_go_if_the_operator_says_so_and_nothing_is_trie
 
 #[tokio::test]
 async fn values_that_are_being_read_stay_until_their_leases_end() {
-    let node = start(ON_DEMAND).await;
+    let node = TestNode::start(ON_DEMAND).await;
     let client = node.owner(1, ROOM).await;
     let keys: Vec<String> = (0..32).map(|n| format!("k{n}")).collect();
     for key in &keys {
@@ -217,7 +217,7 @@ async fn values_that_are_being_read_stay_until_their_leases_end() {
 
 #[tokio::test]
 async fn report_3419_a_write_that_eviction_cannot_help_does_not_ask_for_it() {
-    let node = start(ON_DEMAND).await;
+    let node = TestNode::start(ON_DEMAND).await;
     let client = node.owner(1, ROOM).await;
     let keys = fill(&client, "k", &copies(2)).await;
     assert_eq!(client.start("more", 1024, &copies(2)).await.unwrap_err(), E::NoAvailableHandle);
@@ -235,7 +235,8 @@ fn in_group(group: &'static str) -> Config {
 #[tokio::test]
 async fn g7_the_members_of_a_group_go_together() {
     // One object of thirty-two is asked for; its group goes with it.
-    let node = start(&["--eviction_high_watermark_ratio=1", "--eviction_ratio=0.01"]).await;
+    let node =
+        TestNode::start(&["--eviction_high_watermark_ratio=1", "--eviction_ratio=0.01"]).await;
     let client = node.owner(1, ROOM).await;
     for key in ["a", "b", "c"] {
         client.put(key, &in_group("g")).await;
@@ -255,7 +256,7 @@ async fn g7_the_members_of_a_group_go_together() {
 
 #[tokio::test]
 async fn g8_a_group_with_a_member_that_is_read_stays_and_others_go_instead() {
-    let node = start(ON_DEMAND).await;
+    let node = TestNode::start(ON_DEMAND).await;
     let client = node.owner(1, ROOM).await;
     client.put("a", &in_group("g")).await;
     client.put("b", &ReplicateConfig { with_hard_pin: true, ..in_group("g") }).await;
@@ -269,7 +270,7 @@ async fn g8_a_group_with_a_member_that_is_read_stays_and_others_go_instead() {
 
 #[tokio::test]
 async fn g9_a_hard_pinned_member_stays_and_the_other_goes() {
-    let node = start(ON_DEMAND).await;
+    let node = TestNode::start(ON_DEMAND).await;
     let client = node.owner(1, ROOM).await;
     client.put("a", &in_group("g")).await;
     client.put("b", &ReplicateConfig { with_hard_pin: true, ..in_group("g") }).await;

@@ -15,20 +15,13 @@ use mooncake_ha::wire::types::{
     TaskStatus,
 };
 
-use crate::support::node::{Caller, TestNode, place};
+use crate::support::node::{Caller, place};
 
 type Owned = Box<[u8]>;
 const TENANT: &[u8] = b"default";
 
 fn bytes<'a>(names: &[&'a str]) -> Vec<&'a [u8]> {
     names.iter().map(|name| name.as_bytes()).collect()
-}
-
-/// A node a millisecond after it took over: what was written before may be under an earlier leader's leases.
-async fn start(flags: &[&str]) -> TestNode {
-    let node = TestNode::start(flags).await;
-    node.pass(1);
-    node
 }
 
 /// A refusal as a client gets it.

@@ -3,7 +3,6 @@
 use mooncake_ha::model::ErrorCode as E;
 use mooncake_ha::wire::types::ReplicateConfig;
 
-use super::start;
 use crate::support::node::{Caller, TestNode, pinned, plain, until};
 
 /// Puts `count` values a millisecond apart.
@@ -34,7 +33,7 @@ async fn force(node: &TestNode, client: &Caller) {
 
 #[tokio::test]
 async fn f3_the_oldest_twentieth_goes() {
-    let node = start(&["--eviction_high_watermark_ratio=1"]).await;
+    let node = TestNode::start(&["--eviction_high_watermark_ratio=1"]).await;
     let client = node.owner(1, 1 << 20).await;
     put_apart(&node, &client, "k", 400).await;
     force(&node, &client).await;
@@ -45,7 +44,7 @@ async fn f3_the_oldest_twentieth_goes() {
 async fn f4_the_oldest_tenth_goes_and_what_was_read_counts_from_its_read() {
     let flags = ["--eviction_high_watermark_ratio=1", "--eviction_ratio=0.1"];
     let flags = [flags.as_slice(), &["--default_kv_lease_ttl=50"]].concat();
-    let node = start(&flags).await;
+    let node = TestNode::start(&flags).await;
     let client = node.owner(1, 1 << 20).await;
     put_apart(&node, &client, "k", 250).await;
     assert!(client.exists("k3").await);
@@ -58,7 +57,7 @@ async fn f4_the_oldest_tenth_goes_and_what_was_read_counts_from_its_read() {
 #[tokio::test]
 async fn c27_the_second_pass_takes_the_oldest_pinned_values_up_to_what_is_needed() {
     // Full to the brim, 80 % above the watermark: 85 % are wanted and 80 % needed.
-    let node = start(&["--eviction_high_watermark_ratio=0.2"]).await;
+    let node = TestNode::start(&["--eviction_high_watermark_ratio=0.2"]).await;
     let (client, spare) = (node.owner(1, 20 << 10).await, node.owner(2, 1 << 20).await);
     for (name, config) in [("plain", plain()), ("pinned", pinned(Some(3_600_000)))] {
         let config = ReplicateConfig { preferred_segments: vec![b"s1".as_slice()], ..config };
@@ -85,7 +84,7 @@ async fn c27_the_second_pass_takes_the_oldest_pinned_values_up_to_what_is_needed
 #[tokio::test]
 async fn after_a_restart_nothing_goes_before_old_leases_ended_and_then_the_oldest_go() {
     let flags = ["--eviction_high_watermark_ratio=1", "--default_kv_lease_ttl=5s"];
-    let mut node = start(&flags).await;
+    let mut node = TestNode::start(&flags).await;
     let client = node.owner(1, 1 << 20).await;
     put_apart(&node, &client, "k", 100).await;
     drop(client);

@@ -5,14 +5,14 @@ use std::sync::atomic::Ordering;
 use mooncake_ha::model::ErrorCode as E;
 use mooncake_ha::wire::types::{ReplicateConfig, TaskStatus, TaskType};
 
-use super::{refused, start, unknown_task};
+use super::{refused, unknown_task};
 use crate::support::node::{Caller, TestNode, plain, until};
 
 const MIB: u64 = 1 << 20;
 
 /// A node and two clients with a segment each; key `k` lies on `s1`.
 async fn scene(flags: &[&str]) -> (TestNode, Caller, Caller) {
-    let node = start(flags).await;
+    let node = TestNode::start(flags).await;
     let (a, b) = (node.owner(1, MIB).await, node.owner(2, MIB).await);
     a.put("k", &ReplicateConfig { preferred_segments: vec![b"s1".as_slice()], ..plain() }).await;
     (node, a, b)

@@ -5,7 +5,7 @@ use mooncake_ha::wire::calls as c;
 use mooncake_ha::wire::requests as r;
 use mooncake_ha::wire::types::ReplicaStatus;
 
-use super::{TENANT, refused, start};
+use super::{TENANT, refused};
 use crate::support::node::{Caller, TestNode, pinned, place, plain, until};
 
 const MIB: u64 = 1 << 20;
@@ -13,7 +13,7 @@ const RELEASE_MS: u64 = 600_000;
 
 /// A node and three clients with a segment each; key `k` lies on `s1`, and the others can be written to.
 async fn scene(flags: &[&str]) -> (TestNode, [Caller; 3]) {
-    let node = start(flags).await;
+    let node = TestNode::start(flags).await;
     let owners = [node.owner(1, MIB).await, node.owner(2, MIB).await, node.owner(3, MIB).await];
     owners[0].put("k", &on("s1")).await;
     (node, owners)
