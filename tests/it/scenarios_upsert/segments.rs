@@ -86,8 +86,10 @@ async fn e20_clients_are_told_with_the_hosts_of_their_segments() {
     b.mount(&at(4, "")).await.unwrap();
     let told = async |ids: &[mooncake_ha::model::ClientId]| {
         let hosts = a.call::<BatchQueryIp>(&ids.to_vec()).await.unwrap().0;
-        let text = |host: &[u8]| String::from_utf8_lossy(host).into_owned();
-        let client = |(id, hosts): &(_, Vec<_>)| (*id, hosts.iter().map(text).collect::<Vec<_>>());
+        let texts = |hosts: &Vec<Box<[u8]>>| -> Vec<String> {
+            hosts.iter().map(|host| String::from_utf8_lossy(host).into_owned()).collect()
+        };
+        let client = |(id, hosts): &(_, Vec<_>)| (*id, texts(hosts));
         hosts.iter().map(client).collect::<Vec<_>>()
     };
     assert!(told(&[]).await.is_empty());
