@@ -99,6 +99,7 @@ fn collect_pins(node: &MasterNode, values: &mut Values) {
 
 fn collect_work(node: &MasterNode, values: &mut Values) {
     let (propose, sweeps) = (node.propose_stats(), node.sweep_stats());
+    let evictions = node.eviction_stats();
     for (name, counter) in [
         ("master_proposed_commands_total", &propose.commands),
         ("master_proposed_entries_total", &propose.entries),
@@ -107,6 +108,10 @@ fn collect_work(node: &MasterNode, values: &mut Values) {
         ("master_soft_pins_expired_total", &sweeps.pins_expired),
         ("master_soft_pins_stale_total", &sweeps.pins_stale),
         ("master_sweeps_total", &sweeps.sweeps),
+        ("master_successful_evictions_total", &evictions.successful),
+        ("master_attempted_evictions_total", &evictions.attempted),
+        ("master_evicted_key_count", &evictions.evicted_keys),
+        ("master_evicted_size_bytes", &evictions.evicted_bytes),
     ] {
         values.count(name, counter);
     }

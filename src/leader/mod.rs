@@ -3,7 +3,9 @@
 //! Built when this node gains leadership and dropped when it loses it. Everything here decides and nothing
 //! acts: the loops that propose live in `node::workers`, so each decision can be tested with a clock in hand.
 
+pub mod arrivals;
 pub mod clock;
+pub mod evictor;
 pub mod liveness;
 pub mod sweeper;
 

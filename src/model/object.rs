@@ -59,6 +59,16 @@ impl Lease {
         Lease(AtomicU64::new(until.0 & !FENCED))
     }
 
+    /// A lease that never was, closed by a removal in flight.
+    pub fn fenced() -> Self {
+        Lease(AtomicU64::new(FENCED))
+    }
+
+    /// Whether a removal is in flight.
+    pub fn is_fenced(&self) -> bool {
+        self.0.load(Ordering::Acquire) & FENCED != 0
+    }
+
     /// When the lease ends or ended; 0 if there never was one.
     pub fn end(&self) -> Millis {
         Millis(self.0.load(Ordering::Acquire) & !FENCED)
@@ -235,6 +245,16 @@ impl Object {
             }
         }
         taken
+    }
+
+    /// Whether eviction may ever take it: it has readable memory and no hard pin.
+    pub fn is_candidate(&self) -> bool {
+        !self.is_hard_pinned && self.complete_count(ReplicaKind::Memory) > 0
+    }
+
+    /// Whether eviction would free something now, leases and soft pins aside.
+    pub fn is_evictable(&self) -> bool {
+        !self.is_hard_pinned && self.replicas.iter().any(Replica::is_evictable)
     }
 
     /// Number of COMPLETE replicas of a kind.

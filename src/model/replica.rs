@@ -141,7 +141,7 @@ pub struct Replica {
     pub id: ReplicaId,
     /// Where it lies.
     pub place: Place,
-    /// Running copies, moves, offloads and promotions that read from it.
+    /// Running copies, moves, offloads and promotions that read from it; 1 while it is a transfer's target.
     pub references: u16,
     /// How far its write has come.
     pub status: ReplicaStatus,
@@ -151,5 +151,20 @@ impl Replica {
     /// Whether the write is done.
     pub fn is_complete(&self) -> bool {
         self.status == ReplicaStatus::Complete
+    }
+
+    /// Whether a copy or move is filling it. Only its own End or Revoke may touch it then.
+    pub fn is_transfer_target(&self) -> bool {
+        !self.is_complete() && self.references > 0
+    }
+
+    /// Whether eviction may free it: readable memory that nothing uses.
+    pub fn is_evictable(&self) -> bool {
+        self.is_complete() && self.references == 0 && self.place.kind() == ReplicaKind::Memory
+    }
+
+    /// Whether a Put or Upsert is filling it.
+    pub fn is_being_put(&self) -> bool {
+        !self.is_complete() && self.references == 0
     }
 }

@@ -10,6 +10,7 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::leader::arrivals::Arrivals;
 use crate::metrics::histogram::Histogram;
 use crate::state::image::FrozenState;
 use crate::state::leadership::Leadership;
@@ -22,6 +23,8 @@ pub struct StoreMachine {
     state: RwLock<State>,
     /// The same value as the state's, reachable without the lock.
     view: Arc<View>,
+    /// What the evictor picks up, if this node leads.
+    arrivals: Arrivals,
     /// Follows the state's newest announcement of a leader.
     leadership: watch::Sender<Option<Leadership>>,
     apply_times: Histogram,
@@ -34,6 +37,7 @@ impl Default for StoreMachine {
         StoreMachine {
             view,
             state: RwLock::new(state),
+            arrivals: Arrivals::default(),
             leadership: watch::Sender::new(None),
             apply_times: Histogram::of_latency(),
         }
@@ -49,6 +53,11 @@ impl StoreMachine {
     /// Looks at the state between two entries. Keep it short: apply waits meanwhile.
     pub fn look<R>(&self, look: impl FnOnce(&State) -> R) -> R {
         look(&self.state.read())
+    }
+
+    /// Objects on their way to the evictor.
+    pub fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
     }
 
     /// How long applying an entry took, waiting for readers included.
@@ -87,6 +96,7 @@ impl Machine for StoreMachine {
         let replies = state
             .apply(entry)
             .map_err(|error| MachineError::new(format!("entry {index}: {error}")))?;
+        self.arrivals.put(state.arrivals(), state.clock());
         self.show_leadership(&state);
         self.apply_times.observe_time(started.elapsed());
         Ok(replies)

@@ -4,9 +4,11 @@
 //! place where a removal crosses a read lease. [`MasterNode`] is a cheap handle on all of it.
 
 pub mod error;
+pub mod evict;
 pub mod machine;
 pub mod propose;
 pub mod read;
+mod regex;
 mod remove;
 pub mod settings;
 mod te_cleanup;
@@ -59,6 +61,7 @@ struct Inner {
     proposer: Proposer,
     leader: RwLock<Option<Arc<LeaderContext>>>,
     sweeps: SweepStats,
+    eviction: evict::Eviction,
 }
 
 /// A running master node.
@@ -81,7 +84,8 @@ impl MasterNode {
         let clock = Arc::new(LeaderClock::new(clock));
         let proposer = Proposer::start(raft.clone(), Arc::clone(&machine), Arc::clone(&clock));
         let (leader, sweeps) = (RwLock::default(), SweepStats::default());
-        let inner = Inner { raft, machine, clock, settings, proposer, leader, sweeps };
+        let eviction = evict::Eviction::default();
+        let inner = Inner { raft, machine, clock, settings, proposer, leader, sweeps, eviction };
         let node = MasterNode { inner: Arc::new(inner) };
         let (following, ready) = tokio::sync::oneshot::channel();
         tokio::spawn(node.clone().follow_role(following));
@@ -94,7 +98,9 @@ impl MasterNode {
     ///
     /// Errors: by cause, see [`NodeError`].
     pub async fn propose(&self, command: &Command) -> Result<Reply, NodeError> {
-        self.inner.proposer.propose(command).await
+        let reply = self.inner.proposer.propose(command).await?;
+        self.note_room(command, &reply);
+        Ok(reply)
     }
 
     /// Looks at the state between two entries. Keep it short: apply waits meanwhile.

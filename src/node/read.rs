@@ -154,19 +154,25 @@ impl LeaderGuard<'_> {
         self.view.table.look(hash, TenantIdx(0), key, look)
     }
 
-    /// Whether a key is readable; grants a read lease if so. Errors: a removal is being decided.
+    /// Whether a key is readable; grants a read lease to it and its group if so. Errors: a removal is being decided.
     pub fn exists(&self, key: &[u8]) -> MaybeFenced<bool> {
-        self.look(key, |object| match object {
+        let group = self.look(key, |object| match object {
             Some(object) if self.directory.is_readable(object) => {
-                object.lease.grant(self.lease_until).map(|()| true)
+                object.lease.grant(self.lease_until).map(|()| Some(object.group))
             }
-            _ => Ok(false),
-        })
+            _ => Ok(None),
+        })?;
+        if let Some(group) = group {
+            self.view.lease_group(group, self.lease_until);
+        }
+        Ok(group.is_some())
     }
 
-    /// The readable replicas of a key under a read lease. Inner errors: `ObjectNotFound`, `ReplicaIsNotReady`.
+    /// The readable replicas of a key under a read lease of it and its group.
+    ///
+    /// Inner errors: `ObjectNotFound`, `ReplicaIsNotReady`.
     pub fn replicas(&self, key: &[u8]) -> MaybeFenced<Result<Found, ErrorCode>> {
-        self.look(key, |object| {
+        let found = self.look(key, |object| {
             let Some(object) = object else { return Ok(Err(ErrorCode::ObjectNotFound)) };
             let replicas = self.directory.describe_readable(object);
             if replicas.is_empty() {
@@ -175,8 +181,14 @@ impl LeaderGuard<'_> {
                 return Ok(Err(if exists { not_ready } else { ErrorCode::ObjectNotFound }));
             }
             object.lease.grant(self.lease_until)?;
-            Ok(Ok(Found { replicas, checksum: object.checksum(), size: object.size }))
-        })
+            let found = Found { replicas, checksum: object.checksum(), size: object.size };
+            Ok(Ok((found, object.group)))
+        })?;
+        // The members' locks are taken one by one, when the key's own is no longer held.
+        Ok(found.map(|(found, group)| {
+            self.view.lease_group(group, self.lease_until);
+            found
+        }))
     }
 }
 

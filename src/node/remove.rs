@@ -4,15 +4,17 @@
 //! descriptor of freed memory within its lease. A fence whose outcome is unknown stands until the state
 //! shows it: the object is gone, or this node leads a new term and all earlier entries are decided.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::MasterNode;
 use super::error::NodeError;
+use super::regex::is_removable;
 use crate::model::ids::SHARD_COUNT;
 use crate::model::object::FenceRefused;
-use crate::model::{ErrorCode, Millis, Tenant, TenantIdx};
+use crate::model::{ClientId, ErrorCode, Millis, Tenant, TenantIdx};
 use crate::state::Reply;
-use crate::state::command::{Command, KEYS_PER_COMMAND_MAX, Key, Remove};
+use crate::state::command::{ClearReplicas, Command, KEYS_PER_COMMAND_MAX, Key, Remove};
 use crate::state::table::table_hash;
 
 /// Rounds that a removal tries before it gives up; at the step below, several seconds.
@@ -20,6 +22,30 @@ const FENCE_ROUNDS_MAX: u32 = 5_000;
 
 /// Pause between two rounds.
 const FENCE_ROUND_STEP: Duration = Duration::from_millis(1);
+
+/// What is to go of each key.
+enum Removal {
+    /// The object; with `force` also under a read lease.
+    Whole { force: bool },
+    /// The replicas on segments of a name, or the object; of this writer only.
+    Replicas { client: ClientId, segment: Option<Arc<str>> },
+}
+
+impl Removal {
+    fn is_forced(&self) -> bool {
+        matches!(self, Removal::Whole { force: true })
+    }
+
+    fn command(&self, keys: Vec<Key>) -> Command {
+        match self {
+            Removal::Whole { .. } => Command::Remove(Remove { tenant: None, keys }),
+            Removal::Replicas { client, segment } => {
+                let (client, segment) = (*client, segment.clone());
+                Command::ClearReplicas(ClearReplicas { tenant: None, client, segment, keys })
+            }
+        }
+    }
+}
 
 /// Why a key was not closed to new leases.
 enum Unfenceable {
@@ -44,10 +70,31 @@ impl MasterNode {
         keys: Vec<Vec<u8>>,
         force: bool,
     ) -> Result<Vec<Result<(), ErrorCode>>, NodeError> {
+        self.remove_each(keys, &Removal::Whole { force }).await
+    }
+
+    /// Drops replicas of a writer's objects: those on segments of a name, or with `None` whole objects. One
+    /// result a key, in order.
+    ///
+    /// Errors: the node cannot serve; see [`NodeError`].
+    pub async fn clear_replicas(
+        &self,
+        keys: Vec<Vec<u8>>,
+        client: ClientId,
+        segment: Option<Arc<str>>,
+    ) -> Result<Vec<Result<(), ErrorCode>>, NodeError> {
+        self.remove_each(keys, &Removal::Replicas { client, segment }).await
+    }
+
+    async fn remove_each(
+        &self,
+        keys: Vec<Vec<u8>>,
+        removal: &Removal,
+    ) -> Result<Vec<Result<(), ErrorCode>>, NodeError> {
         let mut results = Vec::with_capacity(keys.len());
         for chunk in keys.chunks(KEYS_PER_COMMAND_MAX) {
             let has_progress = !results.is_empty();
-            let removed = self.remove_chunk(chunk, force).await;
+            let removed = self.remove_chunk(chunk, removal).await;
             results.extend(removed.map_err(|error| error.after_progress(has_progress))?);
         }
         Ok(results)
@@ -58,7 +105,7 @@ impl MasterNode {
     async fn remove_chunk(
         &self,
         keys: &[Vec<u8>],
-        force: bool,
+        removal: &Removal,
     ) -> Result<Vec<Result<(), ErrorCode>>, NodeError> {
         let mut results = vec![Err(ErrorCode::InternalError); keys.len()];
         let mut open: Vec<usize> = (0..keys.len()).collect();
@@ -70,7 +117,7 @@ impl MasterNode {
             let (mut fenced, mut busy) = (Vec::new(), Vec::new());
             for at in open {
                 let Some(key) = keys.get(at) else { continue };
-                let verdict = match self.fence(key, now, force) {
+                let verdict = match self.fence(key, now, removal.is_forced()) {
                     Ok(()) => {
                         fenced.push((at, Key(key.clone())));
                         continue;
@@ -83,7 +130,7 @@ impl MasterNode {
                 };
                 set(&mut results, at, verdict);
             }
-            let done = self.remove_fenced(fenced, &mut results).await;
+            let done = self.remove_fenced(fenced, removal, &mut results).await;
             done.map_err(|error| error.after_progress(round > 0))?;
             open = busy;
             if open.is_empty() {
@@ -96,14 +143,14 @@ impl MasterNode {
     async fn remove_fenced(
         &self,
         fenced: Vec<(usize, Key)>,
+        removal: &Removal,
         results: &mut [Result<(), ErrorCode>],
     ) -> Result<(), NodeError> {
         if fenced.is_empty() {
             return Ok(());
         }
         let (places, keys): (Vec<usize>, Vec<Key>) = fenced.into_iter().unzip();
-        let command = Command::Remove(Remove { tenant: None, keys: keys.clone() });
-        let reply = self.propose(&command).await;
+        let reply = self.propose(&removal.command(keys.clone())).await;
         // With an unknown outcome the fences stay: see the head of this file.
         if !matches!(reply, Err(NodeError::OutcomeUnknown(_))) {
             keys.iter().for_each(|key| self.unfence(&key.0));
@@ -161,9 +208,7 @@ impl MasterNode {
         let mut removed = 0;
         for shard in 0..SHARD_COUNT {
             let keys = self.machine().view().table.look_shard(shard, |shard| {
-                let is_open = |object: &&crate::model::Object| {
-                    object.is_all_complete() && (force || object.lease.end() <= now)
-                };
+                let is_open = |object: &&crate::model::Object| is_removable(object, now, force);
                 let mut keys: Vec<Vec<u8>> =
                     shard.objects().filter(is_open).map(|object| object.key.to_vec()).collect();
                 keys.sort_unstable();

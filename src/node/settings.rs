@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use crate::alloc::Strategy;
 use crate::config::{AllocationStrategy, Config};
+use crate::leader::evictor::EvictionRules;
 use crate::model::{PinLimits, Ttl};
 use crate::state::command::WriteRules;
+use crate::state::tasks::TaskRules;
 
 /// What a node needs to know of its configuration while it serves.
 #[derive(Clone, Debug)]
@@ -29,6 +31,23 @@ pub struct NodeSettings {
     pub metadata_cleanup: Option<Arc<str>>,
     /// How often the sweeper looks.
     pub sweep_interval: Duration,
+    /// Copy and move tasks.
+    pub tasks: TaskSettings,
+    /// Eviction.
+    pub eviction: EvictionRules,
+}
+
+/// Limits of copy and move tasks.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskSettings {
+    /// Tasks that may wait.
+    pub pending_max: u32,
+    /// Tasks that may run.
+    pub processing_max: u32,
+    /// Tries that clients are told to make.
+    pub retry_attempts_max: u32,
+    /// What becomes of old tasks.
+    pub rules: TaskRules,
 }
 
 impl NodeSettings {
@@ -56,6 +75,21 @@ impl NodeSettings {
             metadata_cleanup: config.http_metadata.cleanup_on_timeout.then(metadata_prefix),
             client_ttl: Duration::from_secs(config.clients.ttl_sec),
             sweep_interval: Duration::from_millis(config.soft_pins.sweep_interval_ms),
+            eviction: EvictionRules {
+                ratio_ppm: config.eviction.ratio_ppm,
+                high_watermark_ppm: config.eviction.high_watermark_ppm,
+                allows_soft_pinned: config.eviction.allow_soft_pinned,
+            },
+            tasks: TaskSettings {
+                pending_max: config.tasks.pending_max,
+                processing_max: config.tasks.processing_max,
+                retry_attempts_max: config.tasks.retry_attempts_max,
+                rules: TaskRules {
+                    pending_timeout_ms: ms(config.tasks.pending_timeout_sec),
+                    processing_timeout_ms: ms(config.tasks.processing_timeout_sec),
+                    finished_max: config.tasks.finished_max,
+                },
+            },
         }
     }
 }

@@ -13,6 +13,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::MasterNode;
 use super::error::NodeError;
 use crate::leader::LeaderContext;
+use crate::leader::sweeper::SweepRules;
 use crate::model::SegmentStatus;
 use crate::state::Reply;
 use crate::state::command::Command;
@@ -48,6 +49,7 @@ impl MasterNode {
                     tracing::info!(term, "leading");
                     self.start_loops(term, &mut loops);
                 } else {
+                    self.machine().arrivals().close();
                     tracing::info!(term = now.term(), "following");
                 }
             }
@@ -74,6 +76,7 @@ impl MasterNode {
         loops.spawn(self.clone().every(self.settings().sweep_interval, Work::Sweep));
         loops.spawn(self.clone().every(LIVENESS_INTERVAL, Work::Liveness));
         loops.spawn(self.clone().every(UNMOUNT_INTERVAL, Work::Unmount));
+        loops.spawn(self.clone().evict_while_leading());
     }
 
     /// Tells the log, and with it every node and client, that this node serves.
@@ -114,10 +117,14 @@ impl MasterNode {
         loop {
             let now = self.clock().now(self.machine().view().clock());
             let next_pin = self.machine().next_deadline();
-            let release_timeout_ms = self.settings().rules.release_timeout_ms;
+            let settings = self.settings();
+            let rules = SweepRules {
+                release_timeout_ms: settings.rules.release_timeout_ms,
+                tasks: settings.tasks.rules,
+            };
             let plan = self
                 .machine()
-                .look(|state| leader.sweeper.lock().plan(state, next_pin, now, release_timeout_ms));
+                .look(|state| leader.sweeper.lock().plan(state, next_pin, now, &rules));
             let Some(sweep) = plan else { return Ok(()) };
             if let Reply::Swept(swept) = self.propose(&Command::Sweep(sweep)).await? {
                 leader.sweeper.lock().learn(&swept);
@@ -143,6 +150,15 @@ impl MasterNode {
     }
 
     async fn finish_unmounts(&self) -> Result<(), NodeError> {
+        // Grace times are short, so they do not wait for the sweeper's turn.
+        let now = self.clock().now(self.machine().view().clock());
+        let is_grace_over = self.machine().look(|state| {
+            let mut segments = state.segments().iter();
+            segments.any(|(_, mounted)| mounted.unmount_at.is_some_and(|at| at <= now))
+        });
+        if is_grace_over {
+            self.sweep().await?;
+        }
         let unmounting = self.machine().look(|state| {
             let segments = state.segments().iter();
             let ending = segments.filter(|(_, m)| m.status == SegmentStatus::Unmounting);

@@ -1,7 +1,7 @@
 //! From a function to its handler: one table, no logic.
 
 use super::Service;
-use super::handlers::{read, remove, segment, session, write};
+use super::handlers::{read, regex, remove, segment, session, task, transfer, upsert, write};
 use super::tally::Tally;
 use crate::model::ErrorCode;
 use crate::node::error::NodeError;
@@ -51,7 +51,11 @@ pub async fn dispatch(
         GetStorageConfig => session::get_storage_config,
         GetFsdir => session::get_fsdir,
         Ping => session::ping,
-        FetchTasks => session::fetch_tasks,
+        FetchTasks => task::fetch_tasks,
+        CreateCopyTask => task::create_copy_task,
+        CreateMoveTask => task::create_move_task,
+        MarkTaskToComplete => task::mark_task_to_complete,
+        QueryTask => task::query_task,
         ExistKey => read::exist_key,
         BatchExistKey => read::batch_exist_key,
         GetReplicaList => read::get_replica_list,
@@ -62,14 +66,34 @@ pub async fn dispatch(
         BatchPutStart => write::batch_put_start,
         BatchPutEnd => write::batch_put_end,
         BatchPutRevoke => write::batch_put_revoke,
+        UpsertStart => upsert::upsert_start,
+        UpsertEnd => upsert::upsert_end,
+        UpsertRevoke => upsert::upsert_revoke,
+        BatchUpsertStart => upsert::batch_upsert_start,
+        BatchUpsertEnd => upsert::batch_upsert_end,
+        BatchUpsertRevoke => upsert::batch_upsert_revoke,
         Remove => remove::remove,
         BatchRemove => remove::batch_remove,
         RemoveAll => remove::remove_all,
+        BatchReplicaClear => remove::batch_replica_clear,
+        GetReplicaListByRegex => regex::get_replica_list_by_regex,
+        RemoveByRegex => regex::remove_by_regex,
         MountSegment => segment::mount_segment,
         ReMountSegment => segment::remount_segment,
         UnmountSegment => segment::unmount_segment,
+        GracefulUnmountSegment => segment::graceful_unmount_segment,
+        BatchQueryIp => segment::batch_query_ip,
         QuerySegmentStatus => segment::query_segment_status,
         QuerySegmentStatusById => segment::query_segment_status_by_id,
+        CopyStart => transfer::copy_start,
+        CopyEnd => transfer::copy_end,
+        CopyRevoke => transfer::copy_revoke,
+        MoveStart => transfer::move_start,
+        MoveEnd => transfer::move_end,
+        MoveRevoke => transfer::move_revoke,
+        DynamicReplicaCopyStart => transfer::dynamic_copy_start,
+        DynamicReplicaCopyEnd => transfer::dynamic_copy_end,
+        DynamicReplicaCopyRevoke => transfer::dynamic_copy_revoke,
     }
     Ok(())
 }

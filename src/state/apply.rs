@@ -19,6 +19,7 @@ impl State {
 
     /// Applies one entry.
     pub fn apply_entry(&mut self, entry: &Entry) -> Vec<Reply> {
+        self.arrivals.clear();
         self.advance_clock(entry.stamp);
         let mut rng = Rng::new(entry.stamp.seed);
         entry.commands.iter().map(|command| self.apply_command(command, &mut rng)).collect()
@@ -60,10 +61,21 @@ impl State {
                 Reply::Metadata(self.metadata.put(&key.0, &value.0))
             }
             Command::MetadataDelete { key } => Reply::Metadata(self.metadata.delete(&key.0)),
+            Command::UpsertStart(start) => Reply::Starts(self.upsert_start(start, rng)),
+            Command::ClearReplicas(clear) => Reply::Results(self.clear_replicas(clear)),
+            Command::GracefulUnmount { segment, client, grace_ms } => {
+                Reply::Outcome(self.graceful_unmount(*segment, *client, *grace_ms))
+            }
             Command::Lead(told) => {
                 Leadership::follow(&mut self.leadership, told);
                 Reply::Done
             }
+            Command::TransferStart(start) => Reply::Transfer(self.transfer_start(start, rng)),
+            Command::TransferEnd(end) => Reply::Outcome(self.transfer_end(end)),
+            Command::TaskCreate(create) => Reply::Task(self.create_task(create, rng)),
+            Command::TasksFetch(fetch) => Reply::Tasks(self.fetch_tasks(fetch)),
+            Command::Evict(evict) => Reply::Evicted(self.evict(evict)),
+            Command::TaskComplete(done) => Reply::Outcome(self.complete_task(done)),
         }
     }
 }

@@ -10,10 +10,11 @@ use super::State;
 use super::discards::Discard;
 use super::put::NO_OWNER;
 use super::segment_table::Mounted;
+use super::tasks::TaskStatus;
 use crate::model::ids::{SHARD_COUNT, shard_of};
 use crate::model::{
-    ClientId, Deadline, Millis, Object, ObjectRef, Place, Replica, ReplicaId, ReplicaKind,
-    SegmentIdx, SegmentStatus, Tenant,
+    ClientId, Deadline, GroupIdx, Millis, Object, ObjectRef, Place, Replica, ReplicaId,
+    ReplicaKind, SegmentIdx, SegmentStatus, Tenant,
 };
 
 /// Findings that one check reports; more say nothing new about a damaged state.
@@ -33,10 +34,13 @@ struct Recount {
     findings: Vec<String>,
     claims: BTreeMap<(SegmentIdx, u32), Claim>,
     replica_ids: BTreeSet<ReplicaId>,
+    /// Replicas of objects that something uses, with their use counts.
+    used: BTreeMap<ReplicaId, u16>,
     pins: BTreeSet<(Deadline, ObjectRef)>,
     writes: BTreeMap<(Millis, ReplicaId), ObjectRef>,
     writers: BTreeMap<ClientId, u64>,
     tenants: BTreeMap<Tenant, u64>,
+    groups: BTreeMap<GroupIdx, BTreeSet<ObjectRef>>,
     totals: super::Totals,
 }
 
@@ -78,10 +82,15 @@ impl State {
         for (key, discard) in self.discards.iter() {
             self.check_discard(key.release_at, discard, &mut recount);
         }
+        self.check_transfers(&mut recount);
+        self.check_tasks(&mut recount);
         self.check_segments(&mut recount);
         self.check_indexes(&mut recount);
         self.check_numbers(&mut recount);
         self.check_directory(&mut recount);
+        for finding in self.check_groups(&recount.groups) {
+            recount.expect(false, || finding);
+        }
         recount.findings
     }
 
@@ -94,11 +103,17 @@ impl State {
             recount.replica_id(replica.id, self.next_replica_id);
             recount.claim(replica, at.0, object.size);
         }
-        let is_open = !object.is_all_complete();
+        let is_open = object.replicas.iter().any(Replica::is_being_put);
+        for replica in object.replicas.iter().filter(|replica| replica.references > 0) {
+            recount.used.insert(replica.id, replica.references);
+        }
         recount.expect(object.is_processing || !is_open, || {
             format!("{name} has unfinished replicas and no write in progress")
         });
         self.check_pending(&name, object, recount);
+        if object.group != GroupIdx::NONE {
+            recount.groups.entry(object.group).or_default().insert(at);
+        }
         if let Some(deadline) = object.pin() {
             recount.pins.insert((deadline, at));
         }
@@ -124,6 +139,7 @@ impl State {
         let is_on_disk = on_disk.iter().any(|kind| object.complete_count(*kind) > 0);
         totals.file_cached += u64::from(is_on_disk);
         totals.file_bytes += object.replicas.iter().map(file_bytes).sum::<u64>();
+        totals.evictable += u64::from(object.is_evictable());
     }
 
     fn check_pending(&self, name: &str, object: &Object, recount: &mut Recount) {
@@ -132,6 +148,43 @@ impl State {
         let can_commit = open.any(|replica| pending.eligible.contains(&replica.id));
         recount.expect(can_commit, || format!("{name} has a pending pin that nothing can commit"));
         recount.expect(object.is_processing, || format!("{name} has a pin pending, but no write"));
+    }
+
+    /// Each transfer is its object's, and nothing else uses a replica.
+    fn check_transfers(&self, recount: &mut Recount) {
+        let mut uses = BTreeMap::new();
+        for transfer in self.transfers.iter() {
+            let name = &transfer.name;
+            let hash = super::table::table_hash(&name.tenant, &name.key);
+            let tenant = self.tenant_idx(Some(&name.tenant)).unwrap_or_default();
+            let object = self.view.table.locate(hash, tenant, &name.key);
+            let found = object.and_then(|object| self.transfers.get(object));
+            recount
+                .expect(found == Some(transfer), || format!("{transfer:?} is found as {found:?}"));
+            let is_past = transfer.started <= self.clock;
+            recount.expect(is_past, || format!("{transfer:?} begins in the future"));
+            let note = |object: &Object| {
+                let used = |replica: &&Replica| {
+                    replica.id == transfer.source || transfer.targets.contains(&replica.id)
+                };
+                object.replicas.iter().filter(used).map(|replica| replica.id).collect::<Vec<_>>()
+            };
+            let used = object.and_then(|object| self.view.table.peek(object, note));
+            uses.extend(used.unwrap_or_default().into_iter().map(|id| (id, 1)));
+        }
+        let used = std::mem::take(&mut recount.used);
+        recount.expect(used == uses, || format!("replicas in use {used:?}, by transfers {uses:?}"));
+    }
+
+    fn check_tasks(&self, recount: &mut Recount) {
+        let count = |status| self.tasks.iter().filter(|task| task.status == status).count();
+        let counted = (count(TaskStatus::Pending), count(TaskStatus::Processing));
+        let kept = (self.tasks.pending_count(), self.tasks.processing_count());
+        recount.expect(kept == counted, || format!("tasks open {kept:?}, counted {counted:?}"));
+        for task in self.tasks.iter() {
+            let found = self.tasks.get(task.id);
+            recount.expect(found == Some(task), || format!("{task:?} is found as {found:?}"));
+        }
     }
 
     fn check_discard(&self, release_at: Millis, discard: &Discard, recount: &mut Recount) {

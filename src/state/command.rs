@@ -8,7 +8,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::evict::Evict;
 use super::leadership::Leadership;
+use super::tasks::{TaskComplete, TaskCreate, TaskRules, TasksFetch};
+use super::transfer::{TransferEnd, TransferStart};
 use crate::alloc::Strategy;
 use crate::model::{
     ClientId, Millis, PinRequest, ReplicaId, ReplicaSelect, Segment, SegmentId, Tenant,
@@ -142,6 +145,19 @@ pub struct Remove {
     pub keys: Vec<Key>,
 }
 
+/// Drops COMPLETE replicas of objects that the caller wrote. The leader has fenced their read leases.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClearReplicas {
+    /// Name space.
+    pub tenant: Option<Tenant>,
+    /// The caller; objects of other writers are spared.
+    pub client: ClientId,
+    /// The name of the segments to clear; `None` removes whole objects.
+    pub segment: Option<Arc<str>>,
+    /// The keys.
+    pub keys: Vec<Key>,
+}
+
 /// An object that the leader chose to evict, as it saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Victim {
@@ -154,7 +170,7 @@ pub struct Victim {
 }
 
 /// Bounds of one sweep; what is left over waits for the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sweep {
     /// Soft pins with a deadline up to here are looked at. A count would not do: pins of one millisecond have
     /// no order that all nodes share.
@@ -163,6 +179,8 @@ pub struct Sweep {
     pub items_max: u32,
     /// Age at which an unfinished write is dropped.
     pub release_timeout_ms: u64,
+    /// What becomes of old tasks.
+    pub tasks: TaskRules,
 }
 
 /// A client that the leader has not heard for too long, as it saw it.
@@ -233,4 +251,41 @@ pub enum Command {
     },
     /// The leader of a term announces that it serves.
     Lead(Leadership),
+    /// Starts Upserts; a `PutEnd` or `PutRevoke` ends them.
+    UpsertStart(Start),
+    /// Drops replicas on request.
+    ClearReplicas(ClearReplicas),
+    /// Closes a segment to writers at once, and takes it away when its grace time is over.
+    GracefulUnmount {
+        /// The segment.
+        segment: SegmentId,
+        /// Who asks.
+        client: ClientId,
+        /// The grace time.
+        grace_ms: u64,
+    },
+    /// Starts a copy or a move.
+    TransferStart(TransferStart),
+    /// Ends or revokes a copy or a move.
+    TransferEnd(TransferEnd),
+    /// Makes a copy or move task.
+    TaskCreate(TaskCreate),
+    /// Hands out waiting tasks.
+    TasksFetch(TasksFetch),
+    /// Reports the end of a task.
+    TaskComplete(TaskComplete),
+    /// Drops the memory of objects.
+    Evict(Evict),
+}
+
+impl Command {
+    /// Copies that each object of a write asks for; `None` for other commands.
+    pub fn replicas_wanted(&self) -> Option<u32> {
+        match self {
+            Command::PutStart(start) | Command::UpsertStart(start) => {
+                Some(start.config.replica_num)
+            }
+            _ => None,
+        }
+    }
 }

@@ -16,6 +16,8 @@ pub mod command;
 pub mod deadlines;
 pub mod discards;
 pub mod encode;
+pub mod evict;
+pub mod groups;
 pub mod image;
 pub mod interner;
 pub mod leadership;
@@ -28,6 +30,9 @@ mod segments;
 mod settle;
 mod sweep;
 pub mod table;
+pub mod tasks;
+pub mod transfer;
+mod upsert;
 pub mod view;
 
 use std::collections::BTreeMap;
@@ -37,10 +42,13 @@ use crate::model::{ClientId, Deadline, Millis, ObjectRef, ReplicaId, Tenant, Ten
 use clients::ClientTable;
 use deadlines::DeadlineIndex;
 use discards::Discards;
+use groups::GroupName;
 use interner::Interner;
 use leadership::Leadership;
 use metadata::Metadata;
 use segment_table::SegmentTable;
+use tasks::TaskTable;
+use transfer::Transfers;
 use view::View;
 
 pub use command::{Command, Entry, Stamp};
@@ -70,6 +78,9 @@ pub struct Totals {
     pub file_cached: u64,
     /// Bytes of disk and local-disk replicas.
     pub file_bytes: u64,
+    /// Objects that eviction could take some time: not hard-pinned, with a COMPLETE memory replica that
+    /// nothing uses.
+    pub evictable: u64,
 }
 
 /// Everything that is replicated, and what is derived from it.
@@ -93,16 +104,25 @@ pub struct State {
     counters: Counters,
     /// Replicated. The newest announcement of a leader.
     leadership: Option<Leadership>,
+    /// Replicated. Open copies and moves.
+    transfers: Transfers,
+    /// Replicated. Copy and move tasks.
+    tasks: TaskTable,
     /// Derived. Invariant: holds exactly the (deadline, object) of every object with a committed pin.
     deadlines: DeadlineIndex,
     /// Derived. Invariant: every object in progress, by the start and first replica of its write.
     writes: BTreeMap<(Millis, ReplicaId), ObjectRef>,
     /// Derived.
     totals: Totals,
+    /// Neither: objects that became candidates for eviction, or other ones, in the newest entry, each with
+    /// its first replica. For the leader; cleared with the next entry.
+    arrivals: Vec<(ObjectRef, ReplicaId)>,
     /// Derived: small numbers in objects.
     writers: Interner<ClientId>,
     /// Derived: small numbers in objects. Number 0 is the default tenant for ever.
     tenants: Interner<Tenant>,
+    /// Derived: small numbers in objects. Number 0 is "no group" for ever.
+    groups: Interner<GroupName>,
 }
 
 impl Default for State {
@@ -117,11 +137,15 @@ impl Default for State {
             metadata: Metadata::default(),
             counters: Counters::default(),
             leadership: None,
+            transfers: Transfers::default(),
+            tasks: TaskTable::default(),
             deadlines: DeadlineIndex::default(),
             writes: BTreeMap::new(),
             totals: Totals::default(),
+            arrivals: Vec::new(),
             writers: Interner::default(),
             tenants: Interner::with_first(Tenant::default()),
+            groups: Interner::with_first(GroupName::none()),
         }
     }
 }
@@ -170,6 +194,11 @@ impl State {
     /// Event counts.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Objects that the newest entry made candidates for eviction, with their first replicas.
+    pub fn arrivals(&self) -> &[(ObjectRef, ReplicaId)] {
+        &self.arrivals
     }
 
     /// Sums over the objects.

@@ -4,10 +4,11 @@
 //! then: when an End takes the object from no readable replica to one, by a replica of this very write.
 
 use crate::alloc::Rng;
+use crate::model::object::Lease;
 use crate::model::soft_pin::commit;
 use crate::model::{
-    ClientId, ErrorCode, Millis, NewObject, Object, ObjectRef, PendingPin, Replica, ReplicaId,
-    ReplicaSelect, ReplicaStatus, Replicas, Tenant, TenantIdx,
+    ClientId, Deadline, ErrorCode, Millis, NewObject, Object, ObjectRef, PendingPin, Replica,
+    ReplicaId, ReplicaSelect, ReplicaStatus, Replicas, Tenant, TenantIdx,
 };
 
 use super::State;
@@ -28,6 +29,37 @@ impl<'a> KeyAt<'a> {
     pub fn new(tenant: &'a Tenant, key: &'a [u8]) -> Self {
         KeyAt { tenant, key, hash: table_hash(tenant, key) }
     }
+}
+
+/// What a new object has from its request, or takes over from the object that it replaces.
+pub(super) struct Origin {
+    /// Its group; empty for none.
+    pub group: Box<[u8]>,
+    /// A committed pin that is in force and stays so until the write becomes readable or it ends.
+    pub pin: Option<Deadline>,
+    /// Never evicted.
+    pub is_hard_pinned: bool,
+    /// Leader-local: a removal of the key is in flight. It will meet this object, so its fence must, too;
+    /// otherwise a reader could be given a lease on what the removal is about to free.
+    pub is_fenced: bool,
+}
+
+impl Origin {
+    pub fn of_request(start: &Start, item: &StartItem) -> Self {
+        Origin {
+            group: item.group.as_ref().map(|group| Box::from(&*group.0)).unwrap_or_default(),
+            pin: None,
+            is_hard_pinned: start.config.is_hard_pinned,
+            is_fenced: false,
+        }
+    }
+}
+
+/// The replicas of a write that may commit its soft-pin request, ascending.
+pub(super) fn eligible(replicas: &[Replica]) -> Vec<ReplicaId> {
+    let mut ids: Vec<ReplicaId> = replicas.iter().map(|replica| replica.id).collect();
+    ids.sort_unstable();
+    ids
 }
 
 impl State {
@@ -58,11 +90,14 @@ impl State {
         preferred: Option<&std::sync::Arc<str>>,
         rng: &mut Rng,
     ) -> Started {
+        let mut origin = Origin::of_request(start, item);
         if let Some(existing) = self.open_for_write(at) {
+            let is_fenced = self.view.table.peek(existing, |object| object.lease.is_fenced());
+            origin.is_fenced = is_fenced == Some(true);
             self.replace_zombie(existing, start)?;
         }
         let replicas = self.allocate(start, item.size, at, preferred, rng)?;
-        let (object, _) = self.insert_started(start, item, at, replicas)?;
+        let object = self.insert_started(start, item, at, replicas, origin)?;
         Ok(self.describe_all(object))
     }
 
@@ -108,35 +143,42 @@ impl State {
     }
 
     /// Files the object of a started write, with its soft-pin request pending on all its replicas.
-    fn insert_started(
+    ///
+    /// Errors: `NoAvailableHandle` if the shard is full; the replicas are given back.
+    pub(super) fn insert_started(
         &mut self,
         start: &Start,
         item: &StartItem,
         at: KeyAt<'_>,
         replicas: Replicas,
-    ) -> Result<(ObjectRef, ()), ErrorCode> {
-        let eligible: Vec<ReplicaId> = replicas.iter().map(|replica| replica.id).collect();
+        origin: Origin,
+    ) -> Result<ObjectRef, ErrorCode> {
+        let eligible = eligible(&replicas);
         let places: Vec<_> = replicas.iter().map(|replica| replica.place.clone()).collect();
+        let tenant = TenantIdx(self.tenants.acquire(at.tenant));
         let mut object = Object::new(NewObject {
             key: at.key.into(),
-            tenant: TenantIdx(self.tenants.acquire(at.tenant)),
+            tenant,
             size: item.size,
             put_start: self.clock,
             writer: crate::model::WriterIdx(self.writers.acquire(&start.client)),
-            group: crate::model::GroupIdx::NONE,
+            group: self.acquire_group(tenant, &origin.group),
             data_type: start.config.data_type,
-            is_hard_pinned: start.config.is_hard_pinned,
+            is_hard_pinned: origin.is_hard_pinned,
             replicas,
         });
         object.pending = Some(Box::new(PendingPin { request: start.config.pin, eligible }));
         object.is_processing = true;
-        let (writer, tenant) = (object.writer, object.tenant);
+        object.set_pin(origin.pin);
+        if origin.is_fenced {
+            object.lease = Lease::fenced();
+        }
+        let (writer, group) = (object.writer, object.group);
         if let Some(object) = self.file(at.hash, object) {
-            return Ok((object, ()));
+            return Ok(object);
         }
         places.iter().for_each(|place| self.free(place));
-        self.writers.release(writer.0);
-        self.tenants.release(tenant.0);
+        self.release_numbers(writer, tenant, group);
         Err(ErrorCode::NoAvailableHandle)
     }
 
@@ -162,7 +204,9 @@ impl State {
 
     fn revoke_one(&mut self, object: ObjectRef, select: ReplicaSelect) -> Result<(), ErrorCode> {
         let taken = self.edit(object, |object| {
-            let is_chosen = |replica: &Replica| select.covers(replica.place.kind());
+            let is_chosen = |replica: &Replica| {
+                select.covers(replica.place.kind()) && !replica.is_transfer_target()
+            };
             if !object.is_processing
                 || object.replicas.iter().any(|r| is_chosen(r) && r.is_complete())
             {
@@ -240,7 +284,7 @@ impl State {
         }
     }
 
-    fn describe_all(&self, object: ObjectRef) -> Vec<crate::model::Descriptor> {
+    pub(super) fn describe_all(&self, object: ObjectRef) -> Vec<crate::model::Descriptor> {
         let directory = self.view.directory();
         let describe = |object: &Object| {
             let replicas = object.replicas.iter();
@@ -271,7 +315,7 @@ fn finish(
     let had_complete = object.has_complete();
     let eligible = object.pending.as_deref().map(|pending| pending.eligible.as_slice());
     let mut is_eligible_done = false;
-    for replica in object.replicas.iter_mut().filter(|r| is_target(r) && !r.is_complete()) {
+    for replica in object.replicas.iter_mut().filter(|r| is_target(r) && r.is_being_put()) {
         replica.status = ReplicaStatus::Complete;
         is_eligible_done |= eligible.is_some_and(|ids| ids.contains(&replica.id));
     }
@@ -290,10 +334,11 @@ fn finish(
     Ok(())
 }
 
-/// Leaves the write when all its replicas are done, and drops a soft-pin request that can no longer be
-/// committed: no replica of its write is still being written (RFC "Revoke, preemption").
+/// Leaves the write when all its replicas are done (targets of a copy or move are not its own), and drops a
+/// soft-pin request that can no longer be committed: no replica of its write is still being written (RFC
+/// "Revoke, preemption").
 pub(super) fn settle_write(object: &mut Object) {
-    if object.is_all_complete() {
+    if !object.replicas.iter().any(Replica::is_being_put) {
         object.is_processing = false;
     }
     let can_commit = object.pending.as_deref().is_some_and(|pending| {

@@ -1,6 +1,8 @@
 //! What applying a command tells the proposer. Never stored, never sent to another node.
 
-use crate::model::{Descriptor, ErrorCode};
+use super::tasks::Task;
+use super::transfer::TransferStarted;
+use crate::model::{Descriptor, ErrorCode, TaskId};
 
 /// Result of starting one write.
 pub type Started = Result<Vec<Descriptor>, ErrorCode>;
@@ -23,6 +25,14 @@ pub enum Reply {
         /// Whether the segment is gone.
         is_finished: bool,
     },
+    /// A started copy or move.
+    Transfer(Result<TransferStarted, ErrorCode>),
+    /// A new task.
+    Task(Result<TaskId, ErrorCode>),
+    /// Tasks handed out.
+    Tasks(Vec<Task>),
+    /// Bytes freed of each victim, 0 for one that was spared.
+    Evicted(Vec<u64>),
     /// What became of a metadata value.
     Metadata(MetadataOutcome),
 }
@@ -36,6 +46,10 @@ pub struct Swept {
     pub pins_stale: u64,
     /// Unfinished writes dropped.
     pub writes_dropped: u64,
+    /// Copies and moves dropped.
+    pub transfers_dropped: u64,
+    /// Tasks that took too long.
+    pub tasks_failed: u64,
     /// Discarded allocations released.
     pub discards_released: u64,
     /// Segments whose grace time ended.

@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::alloc::OffsetAllocator;
-use crate::model::{ClientId, ErrorCode, ObjectRef, Segment, SegmentId, SegmentIdx, SegmentStatus};
+use crate::model::{
+    ClientId, ErrorCode, Millis, ObjectRef, Segment, SegmentId, SegmentIdx, SegmentStatus,
+};
 
 use super::State;
 use super::put::NO_OWNER;
@@ -110,6 +112,35 @@ impl State {
             return Err(ErrorCode::UnavailableInCurrentStatus);
         }
         self.begin_unmount(index);
+        self.publish_directory();
+        Ok(())
+    }
+
+    /// Closes a segment to new writes and sets the time of its unmount. Asked again, the earlier time counts.
+    ///
+    /// Errors: `SegmentNotFound` if the client has no segment; `InvalidParams` if this one is not the client's;
+    /// `UnavailableInCurrentStatus` if it is ending or has been emptied.
+    pub(super) fn graceful_unmount(
+        &mut self,
+        segment: SegmentId,
+        client: ClientId,
+        grace_ms: u64,
+    ) -> Result<(), ErrorCode> {
+        if !self.segments.iter().any(|(_, mounted)| mounted.owner == client) {
+            return Err(ErrorCode::SegmentNotFound);
+        }
+        let index = self.segments.index_of(segment).ok_or(ErrorCode::InvalidParams)?;
+        let mounted = self.segments.get(index).filter(|mounted| mounted.owner == client);
+        let earlier = match mounted.ok_or(ErrorCode::InvalidParams)? {
+            Mounted { status: SegmentStatus::Ok | SegmentStatus::Draining, .. } => None,
+            Mounted { status: SegmentStatus::GracefullyUnmounting, unmount_at, .. } => *unmount_at,
+            _ => return Err(ErrorCode::UnavailableInCurrentStatus),
+        };
+        let asked = Millis(self.clock.0.saturating_add(grace_ms));
+        self.segments.set_status(index, SegmentStatus::GracefullyUnmounting);
+        if let Some(mounted) = self.segments.get_mut(index) {
+            mounted.unmount_at = Some(earlier.map_or(asked, |earlier| earlier.min(asked)));
+        }
         self.publish_directory();
         Ok(())
     }

@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 use super::State;
 use crate::model::{
-    Deadline, Millis, Object, ObjectRef, Place, Replica, ReplicaId, ReplicaKind, SegmentIdx,
-    TenantIdx, WriterIdx,
+    Deadline, GroupIdx, Millis, Object, ObjectRef, Place, Replica, ReplicaId, ReplicaKind,
+    SegmentIdx, TenantIdx, WriterIdx,
 };
 
 /// The allocation of a memory replica.
@@ -28,6 +28,9 @@ struct Footprint {
     memory_cached: u64,
     file_cached: u64,
     file_bytes: u64,
+    evictable: u64,
+    /// The first replica, if eviction may ever take the object.
+    candidate: Option<ReplicaId>,
 }
 
 impl Footprint {
@@ -39,6 +42,8 @@ impl Footprint {
         memory_cached: 0,
         file_cached: 0,
         file_bytes: 0,
+        evictable: 0,
+        candidate: None,
     };
 
     fn of(object: &Object) -> Self {
@@ -56,6 +61,8 @@ impl Footprint {
             memory_cached: u64::from(has(ReplicaKind::Memory)),
             file_cached: u64::from(has(ReplicaKind::Disk) || has(ReplicaKind::LocalDisk)),
             file_bytes: file_bytes.sum(),
+            evictable: u64::from(object.is_evictable()),
+            candidate: object.is_candidate().then_some(incarnation),
         }
     }
 }
@@ -87,6 +94,10 @@ impl State {
         shift(&mut totals.memory_cached, before.memory_cached, after.memory_cached);
         shift(&mut totals.file_cached, before.file_cached, after.file_cached);
         shift(&mut totals.file_bytes, before.file_bytes, after.file_bytes);
+        shift(&mut totals.evictable, before.evictable, after.evictable);
+        if let Some(incarnation) = after.candidate.filter(|_| before.candidate != after.candidate) {
+            self.arrivals.push((object, incarnation));
+        }
     }
 
     /// Changes an object and settles the change. `None` if there is no such object.
@@ -118,7 +129,9 @@ impl State {
     /// As [`State::file`], while the allocators do not exist yet.
     pub(super) fn file_unowned(&mut self, hash: u64, object: Object) -> Option<ObjectRef> {
         let after = Footprint::of(&object);
+        let group = object.group;
         let at = self.view.table.insert(hash, object)?;
+        self.join_group(group, at);
         self.settle(at, Footprint::ABSENT, after);
         Some(at)
     }
@@ -133,10 +146,12 @@ impl State {
         let Some(Some(hash)) = hash else { return };
         let Some(erased) = self.view.table.remove(object, hash) else { return };
         self.settle(object, Footprint::of(&erased), Footprint::ABSENT);
+        self.transfers.remove(object);
         for replica in &erased.replicas {
             self.free(&replica.place);
         }
-        self.release_numbers(erased.writer, erased.tenant);
+        self.leave_group(erased.group, object);
+        self.release_numbers(erased.writer, erased.tenant, erased.group);
     }
 
     /// Gives the space of a replica back to its segment, which may be unmounting: a snapshot of that moment
@@ -158,7 +173,13 @@ impl State {
         }
     }
 
-    fn release_numbers(&mut self, writer: WriterIdx, tenant: TenantIdx) {
+    pub(super) fn release_numbers(
+        &mut self,
+        writer: WriterIdx,
+        tenant: TenantIdx,
+        group: GroupIdx,
+    ) {
+        self.release_group(group);
         self.writers.release(writer.0);
         self.tenants.release(tenant.0);
     }

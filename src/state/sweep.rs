@@ -14,6 +14,8 @@ impl State {
         let mut swept = Swept::default();
         self.sweep_pins(sweep.pins_until.min(self.clock), &mut swept);
         self.sweep_writes(sweep, &mut swept);
+        swept.transfers_dropped += self.sweep_transfers(sweep.items_max, sweep.release_timeout_ms);
+        swept.tasks_failed += self.sweep_tasks(&sweep.tasks, sweep.items_max);
         self.sweep_discards(sweep.items_max, &mut swept);
         self.sweep_grace(&mut swept);
         swept
@@ -45,7 +47,7 @@ impl State {
             if start.0.saturating_add(sweep.release_timeout_ms) >= self.clock.0 {
                 return;
             }
-            self.drop_replicas(object, |replica: &Replica| !replica.is_complete());
+            self.drop_replicas(object, |replica: &Replica| replica.is_being_put());
             self.erase_if_gone(object);
             self.counters.discards += 1;
             self.counters.releases += 1;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
+use super::groups::GroupIndex;
 use super::table::ObjectTable;
 use crate::model::{
     ClientId, Descriptor, Location, Millis, MountedView, Object, Place, Replica, SegmentIdx,
@@ -82,6 +83,8 @@ impl Directory {
 pub struct View {
     /// The objects.
     pub table: ObjectTable,
+    /// The members of groups.
+    pub groups: GroupIndex,
     directory: RwLock<Arc<Directory>>,
     clock: AtomicU64,
 }

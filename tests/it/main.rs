@@ -15,6 +15,8 @@ mod discovery;
 mod hostile;
 mod house;
 mod scenarios;
+mod scenarios_transfer;
+mod scenarios_upsert;
 mod soft_pin;
 mod stock_client;
 mod support;

@@ -4,9 +4,13 @@
 //! serve the call, and ends the connection.
 
 pub mod read;
+pub mod regex;
 pub mod remove;
 pub mod segment;
 pub mod session;
+pub mod task;
+pub mod transfer;
+pub mod upsert;
 pub mod write;
 
 use crate::node::error::NodeError;

@@ -1,9 +1,11 @@
-//! Remove, BatchRemove, RemoveAll.
+//! Remove, BatchRemove, RemoveAll, BatchReplicaClear.
 
 use super::Answer;
 use crate::model::ErrorCode;
-use crate::rpc::Service;
-use crate::wire::requests::{BatchRemoveRequest, RemoveAllRequest, RemoveRequest};
+use crate::rpc::{Service, convert};
+use crate::wire::requests::{
+    BatchRemoveRequest, BatchReplicaClearRequest, RemoveAllRequest, RemoveRequest,
+};
 
 pub async fn remove(
     service: &Service,
@@ -24,4 +26,24 @@ pub async fn batch_remove(
 pub async fn remove_all(service: &Service, request: RemoveAllRequest<&[u8]>) -> Answer<i64> {
     let removed = service.node.remove_all(request.force).await?;
     Ok(i64::try_from(removed).unwrap_or(i64::MAX))
+}
+
+/// Answers with the keys that were cleared; whatever kept the others is not told.
+pub async fn batch_replica_clear(
+    service: &Service,
+    request: BatchReplicaClearRequest<&[u8]>,
+) -> Answer<Result<Vec<Box<[u8]>>, ErrorCode>> {
+    let segment = match convert::text(request.segment_name) {
+        Ok(name) if name.is_empty() => None,
+        Ok(name) => Some(name),
+        // No segment has such a name.
+        Err(_) => return Ok(Ok(Vec::new())),
+    };
+    let keys = request.object_keys.iter().filter(|key| !key.is_empty());
+    let keys: Vec<Vec<u8>> = keys.map(|key| key.to_vec()).collect();
+    let cleared = service.node.clear_replicas(keys.clone(), request.client_id, segment).await?;
+    let each = keys.into_iter().zip(cleared);
+    Ok(Ok(each
+        .filter_map(|(key, cleared)| cleared.ok().map(|()| key.into_boxed_slice()))
+        .collect()))
 }

@@ -1,12 +1,18 @@
-//! MountSegment, ReMountSegment, UnmountSegment and the segment queries.
+//! MountSegment, ReMountSegment, UnmountSegment, GracefulUnmountSegment and the segment queries.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Answer;
 use super::write::unexpected;
-use crate::model::{ErrorCode, MountedView, SegmentId};
+use crate::model::{ClientId, ErrorCode, MountedView, SegmentId};
 use crate::rpc::{Service, convert};
 use crate::state::Reply;
 use crate::state::command::Command;
-use crate::wire::requests::{MountSegmentRequest, ReMountSegmentRequest, UnmountSegmentRequest};
+use crate::wire::pack::Map;
+use crate::wire::requests::{
+    GracefulUnmountSegmentRequest, MountSegmentRequest, ReMountSegmentRequest,
+    UnmountSegmentRequest,
+};
 use crate::wire::types::SegmentStatus;
 
 type Outcome = Result<(), ErrorCode>;
@@ -39,6 +45,47 @@ pub async fn remount_segment(
 pub async fn unmount_segment(service: &Service, request: UnmountSegmentRequest) -> Answer<Outcome> {
     let (segment, client) = (request.segment_id, request.client_id);
     propose(service, Command::UnmountSegment { segment, client }).await
+}
+
+pub async fn graceful_unmount_segment(
+    service: &Service,
+    request: GracefulUnmountSegmentRequest,
+) -> Answer<Outcome> {
+    let (segment, client) = (request.segment_id, request.client_id);
+    let grace_ms = request.grace_period_ms;
+    propose(service, Command::GracefulUnmount { segment, client, grace_ms }).await
+}
+
+/// The hosts of clients' segments. A client without a segment is left out.
+pub async fn batch_query_ip(
+    service: &Service,
+    clients: Vec<ClientId>,
+) -> Answer<Result<Map<ClientId, Vec<String>>, ErrorCode>> {
+    let guard = service.node.leader_guard().await?;
+    let mut hosts: BTreeMap<ClientId, Vec<String>> = BTreeMap::new();
+    let wanted: BTreeSet<ClientId> = clients.into_iter().collect();
+    for view in guard.directory().segments.iter().flatten() {
+        if !view.status.is_readable() || !wanted.contains(&view.owner) {
+            continue;
+        }
+        let known = hosts.entry(view.owner).or_default();
+        let host = host_of(&view.segment.endpoint);
+        if !host.is_empty() && known.iter().all(|known| known != host) {
+            known.push(host.to_owned());
+        }
+    }
+    Ok(Ok(Map(hosts.into_iter().collect())))
+}
+
+/// The host of `host`, `host:port`, `[v6]:port` or a bare v6 address.
+fn host_of(endpoint: &str) -> &str {
+    if let Some((host, _)) = endpoint.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return host;
+    }
+    match endpoint.split_once(':') {
+        Some((host, port)) if !port.contains(':') => host,
+        _ => endpoint,
+    }
 }
 
 pub async fn query_segment_status(

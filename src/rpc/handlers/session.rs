@@ -1,11 +1,10 @@
-//! Set-up and heartbeat: ServiceReady, GetStorageConfig, GetFsdir, Ping, FetchTasks.
+//! Set-up and heartbeat: ServiceReady, GetStorageConfig, GetFsdir, Ping.
 
 use super::Answer;
 use crate::model::{ClientId, ErrorCode};
 use crate::rpc::Service;
 use crate::wire::pack::NoArguments;
-use crate::wire::requests::FetchTasksRequest;
-use crate::wire::types::{ClientStatus, GetStorageConfigResponse, PingResponse, TaskAssignment};
+use crate::wire::types::{ClientStatus, GetStorageConfigResponse, PingResponse};
 
 /// What clients compare byte for byte before they do anything else.
 const SERVICE_VERSION: &str = "2.0.0";
@@ -36,13 +35,4 @@ pub async fn ping(service: &Service, client: ClientId) -> Answer<Result<PingResp
     let is_alive = guard.directory().alive.contains(&client);
     let client_status = if is_alive { ClientStatus::OK } else { ClientStatus::NEED_REMOUNT };
     Ok(Ok(PingResponse { view_version_id: 0, client_status }))
-}
-
-/// No task exists yet, so there is none to hand out; clients ask every second all the same.
-pub async fn fetch_tasks(
-    service: &Service,
-    _: FetchTasksRequest,
-) -> Answer<Result<Vec<TaskAssignment<&'static str>>, ErrorCode>> {
-    service.node.leader_guard().await?;
-    Ok(Ok(Vec::new()))
 }

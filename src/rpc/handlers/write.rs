@@ -19,13 +19,13 @@ use crate::wire::requests::{
 };
 use crate::wire::types::{ObjectMeta, ReplicaDescriptor, ReplicateConfig};
 
-type Started = Result<Vec<ReplicaDescriptor<Arc<str>>>, ErrorCode>;
-type Ended = Result<(), ErrorCode>;
+pub type Started = Result<Vec<ReplicaDescriptor<Arc<str>>>, ErrorCode>;
+pub type Ended = Result<(), ErrorCode>;
 
 pub async fn put_start(service: &Service, request: PutStartRequest<&[u8]>) -> Answer<Started> {
     let (client, config) = (request.client_id, &request.config);
-    let started = start(service, client, &[request.key], &[request.slice_length], config).await?;
-    Ok(only(started))
+    let (keys, sizes) = ([request.key], [request.slice_length]);
+    Ok(only(start(service, Command::PutStart, client, &keys, &sizes, config).await?))
 }
 
 pub async fn batch_put_start(
@@ -33,7 +33,8 @@ pub async fn batch_put_start(
     request: BatchPutStartRequest<&[u8]>,
 ) -> Answer<Vec<Started>> {
     let (client, config) = (request.client_id, &request.config);
-    start(service, client, &request.keys, &request.slice_lengths, config).await
+    let begin = Command::PutStart;
+    start(service, begin, client, &request.keys, &request.slice_lengths, config).await
 }
 
 pub async fn put_end(service: &Service, request: PutEndRequest<&[u8]>) -> Answer<Ended> {
@@ -64,12 +65,14 @@ pub async fn batch_put_revoke(
 }
 
 /// The result of a call with one key.
-fn only<T>(results: Vec<Result<T, ErrorCode>>) -> Result<T, ErrorCode> {
+pub fn only<T>(results: Vec<Result<T, ErrorCode>>) -> Result<T, ErrorCode> {
     results.into_iter().next().unwrap_or(Err(ErrorCode::InternalError))
 }
 
-async fn start(
+/// Starts writes by the command that `begin` makes.
+pub async fn start(
     service: &Service,
+    begin: fn(Start) -> Command,
     client: ClientId,
     keys: &[&[u8]],
     sizes: &[u64],
@@ -95,7 +98,7 @@ async fn start(
     for chunk in chunks(items) {
         let (config, rules) = (write.clone(), settings.rules);
         let start = Start { client, tenant: None, items: chunk.items, config, rules };
-        let started = match propose(service, Command::PutStart(start), !all.is_empty()).await? {
+        let started = match propose(service, begin(start), !all.is_empty()).await? {
             Reply::Starts(started) => started,
             other => return Err(unexpected(&other)),
         };
@@ -107,7 +110,8 @@ async fn start(
     Ok(all)
 }
 
-async fn end(
+/// Ends writes; a selection that is refused refuses every item.
+pub async fn end(
     service: &Service,
     client: ClientId,
     metas: &[ObjectMeta<&[u8]>],
@@ -129,7 +133,8 @@ async fn end(
     Ok(all)
 }
 
-async fn revoke(
+/// Takes writes back; a selection that is refused refuses every item.
+pub async fn revoke(
     service: &Service,
     client: ClientId,
     keys: &[&[u8]],

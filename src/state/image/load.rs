@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use mooncake_ha_snapshot as snapshot;
 use snapshot::{
-    Extension, Globals, ObjectImage, ObjectName, OffsetAllocatorImage, PinActionImage,
-    ReplicaImage, ReplicaPlace, SegmentImage,
+    Decoder, Extension, Globals, ObjectImage, ObjectName, OffsetAllocatorImage, PinActionImage,
+    ReplicaImage, ReplicaPlace, SegmentImage, TaskImage, TransferImage,
 };
 
 use super::ImageError;
@@ -18,9 +18,9 @@ use super::record::{SECTION, StateRecord};
 use crate::alloc::{Handle, OffsetAllocator, RawAllocator, RawNode};
 use crate::model::replica::{DiskPlace, LocalDiskPlace};
 use crate::model::{
-    ClientId, Deadline, GroupIdx, Millis, NewObject, Object, PendingPin, PinRequest, Place,
-    Replica, ReplicaId, ReplicaStatus, Segment, SegmentId, SegmentIdx, SegmentStatus, Tenant,
-    TenantIdx, Ttl, Uuid, WriterIdx,
+    ClientId, Deadline, Millis, NewObject, Object, ObjectKey, PendingPin, PinRequest, Place,
+    Replica, ReplicaId, ReplicaStatus, Segment, SegmentId, SegmentIdx, SegmentStatus, TaskId,
+    Tenant, TenantIdx, Ttl, Uuid, WriterIdx,
 };
 use crate::state::State;
 use crate::state::clients::ClientTable;
@@ -28,6 +28,8 @@ use crate::state::discards::Discard;
 use crate::state::put::NO_OWNER;
 use crate::state::segment_table::Mounted;
 use crate::state::table::table_hash;
+use crate::state::tasks::{Task, TaskStatus};
+use crate::state::transfer::{Transfer, TransferKind};
 
 /// Bytes of one section of the container at most.
 const SECTION_BYTES_MAX: u64 = 16 << 30;
@@ -49,12 +51,19 @@ impl State {
     /// Errors: by cause, see [`ImageError`].
     pub fn load(from: &mut dyn Read) -> Result<State, ImageError> {
         let payloads = snapshot::read_container(from, SECTION_BYTES_MAX)?;
-        let decoded = snapshot::decode_image(&payloads, &snapshot::Limits::default())?;
-        if let Some(finding) = decoded.findings.list.first() {
-            return Err(inconsistent(finding.to_string()));
+        let mut decoder = Decoder::open(&payloads, &snapshot::Limits::default())?;
+        let mut loader = Loader::new(decoder.globals())?;
+        // One shard at a time, so that the objects are not in memory twice.
+        while let Some(shard) = decoder.next_shard()? {
+            for object in shard.objects {
+                loader.object(object)?;
+            }
         }
-        drop(payloads);
-        Loader::new(&decoded.image.globals)?.build(decoded.image)
+        let (globals, findings) = decoder.finish();
+        match findings.list.first() {
+            Some(finding) => Err(inconsistent(finding.to_string())),
+            None => loader.finish(&globals),
+        }
     }
 }
 
@@ -94,25 +103,25 @@ impl Loader {
         })
     }
 
-    fn build(mut self, image: snapshot::Image) -> Result<State, ImageError> {
-        let globals = image.globals;
+    fn finish(mut self, globals: &Globals) -> Result<State, ImageError> {
         let extension = globals.extension.clone().unwrap_or_default();
         self.state.clock = Millis(extension.state_clock_ms);
         self.state.next_replica_id = globals.replica_next_id;
         self.state.counters = self.record.counters;
         self.state.leadership = self.record.leadership.take();
-        for (_, objects) in image.shards {
-            for object in objects {
-                self.object(object)?;
-            }
+        self.discards(globals)?;
+        self.segments(globals, &extension)?;
+        self.tasks(globals)?;
+        for transfer in &extension.transfers {
+            self.transfer(transfer)?;
         }
-        self.discards(&globals)?;
-        self.segments(&globals, &extension)?;
         let clients = std::mem::take(&mut self.record.clients);
         self.state.clients = ClientTable::restore(clients, self.record.last_incarnation);
         for (key, value) in &extension.http_metadata {
             self.state.metadata.put(key, value);
         }
+        // The evictor of a node that comes to lead walks the table.
+        self.state.arrivals = Vec::new();
         self.state.publish_directory();
         self.state.view.publish_clock(self.state.clock);
         Ok(self.state)
@@ -124,13 +133,14 @@ impl Loader {
         let hash = table_hash(&tenant, &image.name.key);
         let replicas = image.replicas.iter().map(|replica| self.replica(replica));
         let replicas = replicas.collect::<Result<_, _>>()?;
+        let tenant = TenantIdx(self.state.tenants.acquire(&tenant));
         let mut object = Object::new(NewObject {
             key: image.name.key.clone(),
-            tenant: TenantIdx(self.state.tenants.acquire(&tenant)),
+            tenant,
             size: image.size,
             put_start: Millis(image.put_start_ms),
             writer: WriterIdx(self.state.writers.acquire(&ClientId(uuid(image.writer)))),
-            group: GroupIdx::NONE,
+            group: self.state.acquire_group(tenant, &image.group),
             data_type: image.data_type,
             is_hard_pinned: image.hard_pinned,
             replicas,
@@ -188,6 +198,53 @@ impl Loader {
         }
     }
 
+    /// Puts the tasks back in the order of their creation.
+    fn tasks(&mut self, globals: &Globals) -> Result<(), ImageError> {
+        let images = globals.tasks.iter().map(|image| (TaskId(uuid(image.id)), image));
+        let mut images: BTreeMap<TaskId, &TaskImage> = images.collect();
+        for id in std::mem::take(&mut self.record.task_order) {
+            let missing = || inconsistent(format!("task {id} is not in the image"));
+            self.state.tasks.push(task(id, images.remove(&id).ok_or_else(missing)?));
+        }
+        match images.keys().next() {
+            Some(id) => Err(inconsistent(format!("task {id} has no place in the order"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts an open copy or move back, and the use counts of its replicas.
+    fn transfer(&mut self, image: &TransferImage) -> Result<(), ImageError> {
+        let lost = |why: &str| inconsistent(format!("transfer of {}: {why}", image.name));
+        let tenant = Tenant::parse(&image.name.tenant).ok_or_else(|| lost("bad tenant"))?;
+        let kind = match image.kind {
+            snapshot::TransferKind::Copy => TransferKind::Copy,
+            snapshot::TransferKind::Move => TransferKind::Move,
+            _ => return Err(lost("of a kind that this state does not have")),
+        };
+        let key = &image.name.key;
+        let index = self.state.tenants.number(&tenant).map(TenantIdx);
+        let object = index
+            .and_then(|index| self.state.view.table.locate(table_hash(&tenant, key), index, key));
+        let object = object.ok_or_else(|| lost("no such object"))?;
+        let transfer = Transfer {
+            name: ObjectKey { tenant, key: key.clone() },
+            kind,
+            client: ClientId(uuid(image.client)),
+            source: ReplicaId(image.source),
+            targets: image.targets.iter().copied().map(ReplicaId).collect(),
+            started: Millis(image.started_ms),
+        };
+        self.state.edit(object, |object| {
+            for replica in object.replicas.iter_mut() {
+                let is_used =
+                    replica.id == transfer.source || transfer.targets.contains(&replica.id);
+                replica.references += u16::from(is_used);
+            }
+        });
+        self.state.transfers.insert(object, transfer);
+        Ok(())
+    }
+
     fn discards(&mut self, globals: &Globals) -> Result<(), ImageError> {
         for discarded in &globals.discarded {
             let replicas = discarded.replicas.iter().map(|replica| self.replica(replica));
@@ -224,6 +281,28 @@ impl Loader {
             Some(id) => Err(inconsistent(format!("replicas on segment {id}, which is missing"))),
             None => Ok(()),
         }
+    }
+}
+
+fn task(id: TaskId, image: &TaskImage) -> Task {
+    let at = |epoch_ms: i64| Millis(u64::try_from(epoch_ms).unwrap_or_default());
+    Task {
+        id,
+        kind: match image.kind {
+            snapshot::TaskKind::Copy => TransferKind::Copy,
+            snapshot::TaskKind::Move => TransferKind::Move,
+        },
+        status: match image.status {
+            snapshot::TaskStatus::Pending => TaskStatus::Pending,
+            snapshot::TaskStatus::Processing => TaskStatus::Processing,
+            snapshot::TaskStatus::Failed => TaskStatus::Failed,
+            snapshot::TaskStatus::Success => TaskStatus::Success,
+        },
+        payload: image.payload.clone(),
+        created: at(image.created_ms),
+        updated: at(image.updated_ms),
+        message: image.message.clone(),
+        client: ClientId(uuid(image.client)),
     }
 }
 

@@ -20,6 +20,8 @@ use super::leadership::Leadership;
 use super::metadata::Metadata;
 use super::segment_table::SegmentTable;
 use super::table::Shard;
+use super::tasks::TaskTable;
+use super::transfer::Transfers;
 use crate::model::{ClientId, Millis, Tenant};
 
 /// A state that cannot be read back.
@@ -42,11 +44,15 @@ pub struct FrozenState {
     segments: SegmentTable,
     clients: ClientTable,
     discards: Discards,
+    transfers: Transfers,
+    tasks: TaskTable,
     metadata: Metadata,
     counters: Counters,
     leadership: Option<Leadership>,
     writers: Interner<ClientId>,
     tenants: Interner<Tenant>,
+    /// Group names by number.
+    groups: Vec<Option<Arc<[u8]>>>,
 }
 
 impl State {
@@ -59,11 +65,14 @@ impl State {
             segments: self.segments.clone(),
             clients: self.clients.clone(),
             discards: self.discards.clone(),
+            transfers: self.transfers.clone(),
+            tasks: self.tasks.clone(),
             metadata: self.metadata.clone(),
             counters: self.counters,
             leadership: self.leadership.clone(),
             writers: self.writers.clone(),
             tenants: self.tenants.clone(),
+            groups: self.view.groups.names(),
         }
     }
 
@@ -71,6 +80,7 @@ impl State {
     pub fn replace_with(&mut self, other: State) {
         let view = Arc::clone(&self.view);
         view.table.replace_with(&other.view.table);
+        view.groups.replace_with(&other.view.groups);
         *self = State { view, ..other };
         self.publish_directory();
         self.view.publish_clock(self.clock);

@@ -6,7 +6,7 @@ use bincode::Options;
 use serde::{Deserialize, Serialize};
 
 use super::ImageError;
-use crate::model::{ClientId, SegmentId};
+use crate::model::{ClientId, SegmentId, TaskId};
 use crate::state::Counters;
 use crate::state::clients::ClientRecord;
 use crate::state::leadership::Leadership;
@@ -29,6 +29,8 @@ pub(super) struct StateRecord {
     pub mount_order: Vec<SegmentId>,
     /// Names in allocation order.
     pub allocation_order: Vec<Arc<str>>,
+    /// Tasks in the order of creation; the codec sorts them by id.
+    pub task_order: Vec<TaskId>,
 }
 
 /// The version that this build writes and reads.

@@ -8,16 +8,20 @@ use snapshot::{
     BufferAllocatorImage, DiscardedImage, Extension, Globals, HandleImage, NodeImage,
     NodeTableImage, ObjectImage, ObjectName, OffsetAllocatorImage, PendingPinImage, PinActionImage,
     ReplicaImage, ReplicaPlace, SegmentImage, SegmentRecord, SegmentsImage, SnapshotEncoder,
-    WriteImage,
+    TaskImage, TransferImage, WriteImage,
 };
 
 use super::FrozenState;
 use super::record::{RECORD_VERSION, SECTION, StateRecord};
 use crate::alloc::{OffsetAllocator, RawAllocator};
+use crate::model::ids::{placement_hash, shard_of};
 use crate::model::{
-    ClientId, Object, PinRequest, Place, Replica, ReplicaStatus, SegmentStatus, Uuid,
+    ClientId, Millis, Object, PinRequest, Place, Replica, ReplicaStatus, SegmentStatus, Tenant,
+    Uuid,
 };
 use crate::state::segment_table::Mounted;
+use crate::state::tasks::{Task, TaskStatus};
+use crate::state::transfer::{Transfer, TransferKind};
 
 pub(super) fn uuid(id: Uuid) -> snapshot::Uuid {
     snapshot::Uuid::new(id.first, id.second)
@@ -35,14 +39,38 @@ impl FrozenState {
     fn encode(&self) -> Result<snapshot::Payloads, snapshot::SnapshotError> {
         let mut encoder = SnapshotEncoder::new()?;
         let mut extension = self.extension();
-        for (index, shard) in (0_u16..).zip(&self.shards) {
-            let mut objects: Vec<&Object> = shard.objects().collect();
+        for (index, mut objects) in (0_u16..).zip(self.placed()) {
             objects.sort_unstable_by(|a, b| self.name_of(a).cmp(&self.name_of(b)));
             objects.iter().for_each(|object| self.note_progress(object, &mut extension));
             let images = objects.iter().map(|object| self.object_image(object));
             encoder.shard(index, images)?;
         }
         encoder.finish(&self.globals(extension))
+    }
+
+    /// The objects of each shard of the image. A grouped object is filed by its key in the table and by its
+    /// group in the image, because that is where a restored peer looks for it (snapshot format 6.3).
+    fn placed(&self) -> Vec<Vec<&Object>> {
+        let mut placed: Vec<Vec<&Object>> =
+            self.shards.iter().map(|shard| Vec::with_capacity(shard.len())).collect();
+        for (own, shard) in self.shards.iter().enumerate() {
+            for object in shard.objects() {
+                let group = self.group_of(object);
+                let at = match group.is_empty() {
+                    true => own,
+                    false => shard_of(placement_hash(&Tenant::default(), &object.key, group)),
+                };
+                if let Some(objects) = placed.get_mut(at) {
+                    objects.push(object);
+                }
+            }
+        }
+        placed
+    }
+
+    fn group_of(&self, object: &Object) -> &[u8] {
+        let name = self.groups.get(object.group.0 as usize).and_then(Option::as_deref);
+        name.unwrap_or_default()
     }
 
     fn name_of<'a>(&'a self, object: &'a Object) -> (&'a [u8], &'a [u8]) {
@@ -72,7 +100,7 @@ impl FrozenState {
             data_type: object.data_type,
             replicas: object.replicas.iter().map(replica).collect(),
             hard_pinned: object.is_hard_pinned,
-            group: Box::default(),
+            group: Box::from(self.group_of(object)),
             checksum: object.checksum(),
         }
     }
@@ -143,7 +171,7 @@ impl FrozenState {
         });
         Globals {
             segments: self.segments_image(),
-            tasks: Vec::new(),
+            tasks: self.tasks.iter().map(task_image).collect(),
             discarded: discarded.collect(),
             replica_next_id: self.next_replica_id,
             extension: Some(extension),
@@ -172,6 +200,7 @@ impl FrozenState {
             clients: self.clients.iter().map(|(client, record)| (client, record.clone())).collect(),
             last_incarnation: self.clients.last_incarnation(),
             mount_order: self.segments.in_mount_order().map(|m| m.segment.id).collect(),
+            task_order: self.tasks.iter().map(|task| task.id).collect(),
             allocation_order: self.segments.allocatable().iter().map(|(n, _)| n.clone()).collect(),
         };
         // Plain data of bounded size: encoding it cannot fail, and an empty section would be refused on load.
@@ -189,12 +218,50 @@ impl FrozenState {
         let metadata = self.metadata.iter().map(|(key, value)| (key.to_vec(), value.to_vec()));
         Extension {
             state_clock_ms: self.clock.0,
+            transfers: self.transfers.iter().map(transfer_image).collect(),
             segments: segments.collect(),
             clients: clients.collect(),
             http_metadata: metadata.collect(),
             sections: [(SECTION.to_owned(), record)].into_iter().collect(),
             ..Extension::default()
         }
+    }
+}
+
+fn task_image(task: &Task) -> TaskImage {
+    let epoch_ms = |at: Millis| i64::try_from(at.0).unwrap_or(i64::MAX);
+    TaskImage {
+        id: uuid(task.id.0),
+        kind: match task.kind {
+            TransferKind::Copy => snapshot::TaskKind::Copy,
+            TransferKind::Move => snapshot::TaskKind::Move,
+        },
+        status: match task.status {
+            TaskStatus::Pending => snapshot::TaskStatus::Pending,
+            TaskStatus::Processing => snapshot::TaskStatus::Processing,
+            TaskStatus::Failed => snapshot::TaskStatus::Failed,
+            TaskStatus::Success => snapshot::TaskStatus::Success,
+        },
+        payload: task.payload.clone(),
+        created_ms: epoch_ms(task.created),
+        updated_ms: epoch_ms(task.updated),
+        message: task.message.clone(),
+        client: uuid(task.client.0),
+    }
+}
+
+fn transfer_image(transfer: &Transfer) -> TransferImage {
+    let name = &transfer.name;
+    TransferImage {
+        name: ObjectName { tenant: Arc::from(name.tenant.name()), key: name.key.clone() },
+        kind: match transfer.kind {
+            TransferKind::Copy => snapshot::TransferKind::Copy,
+            TransferKind::Move => snapshot::TransferKind::Move,
+        },
+        client: uuid(transfer.client.0),
+        started_ms: transfer.started.0,
+        source: transfer.source.0,
+        targets: transfer.targets.iter().map(|target| target.0).collect(),
     }
 }
 

@@ -9,12 +9,17 @@ use std::sync::Arc;
 
 use super::world::{RULES, client, key, leadership, segment, segment_id};
 use crate::alloc::Strategy;
-use crate::model::{Millis, PinRequest, ReplicaSelect, Segment, Tenant, Ttl};
+use crate::model::{
+    Millis, PinRequest, ReplicaId, ReplicaSelect, Segment, TaskId, Tenant, Ttl, Uuid,
+};
 use crate::state::command::{
-    Command, End, EndItem, Entry, ExpiredClient, Remove, Revoke, Stamp, Start, StartItem, Sweep,
-    WriteConfig, WriteRules,
+    ClearReplicas, Command, End, EndItem, Entry, ExpiredClient, Remove, Revoke, Stamp, Start,
+    StartItem, Sweep, WriteConfig, WriteRules,
 };
 use crate::state::encode::{decode, encode};
+use crate::state::evict::{Evict, Victim};
+use crate::state::tasks::{TaskComplete, TaskCreate, TaskRules, TasksFetch};
+use crate::state::transfer::{TransferEnd, TransferKind, TransferStart, TransferVerdict};
 
 const FIXTURE: &str = "tests/fixtures/entries/entries.txt";
 
@@ -45,6 +50,15 @@ commands! {
     MetadataPut,
     MetadataDelete,
     Lead,
+    UpsertStart,
+    ClearReplicas,
+    GracefulUnmount,
+    TransferStart,
+    TransferEnd,
+    TaskCreate,
+    TasksFetch,
+    TaskComplete,
+    Evict,
 }
 
 fn writes() -> Vec<Command> {
@@ -100,10 +114,82 @@ fn writes() -> Vec<Command> {
     writes
 }
 
+/// Commands that came after the first ones.
+fn later() -> Vec<Command> {
+    let upsert = Start {
+        client: client(1),
+        tenant: None,
+        items: vec![StartItem { key: key("a"), size: 4096, group: Some(key("")) }],
+        config: super::world::config(1, PinRequest::Preserve),
+        rules: RULES,
+    };
+    let clear = |segment: Option<&str>| {
+        let keys = vec![key("a"), key("b")];
+        let segment = segment.map(Arc::from);
+        Command::ClearReplicas(ClearReplicas { tenant: None, client: client(1), segment, keys })
+    };
+    let (segment, client) = (segment_id(1), client(1));
+    vec![
+        Command::UpsertStart(upsert),
+        clear(None),
+        clear(Some("s1")),
+        Command::GracefulUnmount { segment, client, grace_ms: 1_000 },
+    ]
+}
+
+fn transfers() -> Vec<Command> {
+    let (client, id) = (client(1), TaskId(Uuid { first: 11, second: 12 }));
+    let targets = || vec![Arc::from("s2"), Arc::from("s3")];
+    let victim = Victim { tenant: Tenant::parse("tA"), key: key("a"), incarnation: ReplicaId(13) };
+    let start = |kind| TransferStart {
+        client,
+        tenant: Tenant::parse("tA"),
+        key: key("a"),
+        kind,
+        source: Arc::from("s1"),
+        targets: targets(),
+    };
+    let end = |kind, verdict| TransferEnd {
+        client,
+        tenant: None,
+        key: key("a"),
+        kind,
+        verdict,
+        is_dynamic: verdict == TransferVerdict::Revoked,
+        release_timeout_ms: 14,
+    };
+    let create = |kind, source| TaskCreate {
+        id,
+        kind,
+        tenant: None,
+        key: key("a"),
+        source,
+        targets: targets(),
+        pending_max: 15,
+    };
+    vec![
+        Command::TransferStart(start(TransferKind::Copy)),
+        Command::TransferStart(start(TransferKind::Move)),
+        Command::TransferEnd(end(TransferKind::Copy, TransferVerdict::Done)),
+        Command::TransferEnd(end(TransferKind::Move, TransferVerdict::Revoked)),
+        Command::TaskCreate(create(TransferKind::Copy, None)),
+        Command::TaskCreate(create(TransferKind::Move, Some(Arc::from("s1")))),
+        Command::TasksFetch(TasksFetch { client, tasks_max: 16, processing_max: 17 }),
+        Command::TaskComplete(TaskComplete {
+            client,
+            id,
+            is_success: true,
+            message: "done".to_owned(),
+        }),
+        Command::Evict(Evict { victims: vec![victim], spares_soft_pinned: true }),
+    ]
+}
+
 fn samples() -> Vec<Command> {
     let (segment, id) = (segment(1, 1 << 20), segment_id(1));
     let hosted = Segment { host_id: Arc::from("east"), ..segment.clone() };
-    let sweep = Sweep { pins_until: Millis(5), items_max: 6, release_timeout_ms: 7 };
+    let tasks = TaskRules { pending_timeout_ms: 8, processing_timeout_ms: 9, finished_max: 10 };
+    let sweep = Sweep { pins_until: Millis(5), items_max: 6, release_timeout_ms: 7, tasks };
     let mut samples = vec![Command::Noop];
     samples.extend(writes());
     samples.extend([
@@ -117,6 +203,8 @@ fn samples() -> Vec<Command> {
         Command::MetadataDelete { key: key("k") },
         Command::Lead(leadership(3)),
     ]);
+    samples.extend(later());
+    samples.extend(transfers());
     samples
 }
 

@@ -89,7 +89,12 @@ fn a_sweep_ends_no_more_writes_than_it_was_told() {
         world.open(&format!("k{n}"), Preserve);
     }
     world.pass(60_001);
-    let sweep = Sweep { pins_until: Millis(0), items_max: 2, release_timeout_ms: 60_000 };
+    let sweep = Sweep {
+        pins_until: Millis(0),
+        items_max: 2,
+        release_timeout_ms: 60_000,
+        ..Sweep::default()
+    };
     for left in [3, 1, 0] {
         world.apply(Command::Sweep(sweep));
         assert_eq!(world.state.totals().keys, left);

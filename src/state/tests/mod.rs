@@ -4,6 +4,7 @@
 //! random ones. What only the wire shows is left to the integration tests.
 
 mod golden;
+mod groups;
 mod lives;
 mod memory;
 mod model;
@@ -11,4 +12,5 @@ mod script;
 mod segments;
 mod soft_pin;
 mod twins;
+mod upsert;
 mod world;

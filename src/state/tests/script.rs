@@ -9,12 +9,19 @@ use proptest::prelude::*;
 
 use super::world::{RULES, client, key, leadership, segment, segment_id};
 use crate::alloc::Strategy as Placement;
-use crate::model::{Millis, PinRequest, ReplicaSelect, Segment, Tenant, Ttl};
+use crate::model::{
+    Millis, Object, PinRequest, ReplicaId, ReplicaSelect, Segment, TaskId, Tenant, TenantIdx, Ttl,
+    Uuid,
+};
 use crate::state::State;
 use crate::state::command::{
-    Command, End, EndItem, Entry, ExpiredClient, Key, Remove, Revoke, Stamp, Start, StartItem,
-    Sweep, WriteConfig, WriteRules,
+    ClearReplicas, Command, End, EndItem, Entry, ExpiredClient, Key, Remove, Revoke, Stamp, Start,
+    StartItem, Sweep, WriteConfig, WriteRules,
 };
+use crate::state::evict::{Evict, Victim, incarnation};
+use crate::state::table::table_hash;
+use crate::state::tasks::{TaskComplete, TaskCreate, TaskRules, TasksFetch};
+use crate::state::transfer::{TransferEnd, TransferKind, TransferStart, TransferVerdict};
 
 const KEYS: u8 = 6;
 const CLIENTS: u64 = 3;
@@ -27,6 +34,10 @@ type Names = Vec<u8>;
 #[derive(Clone, Debug)]
 pub enum Act {
     Start { by: u64, tenant: bool, names: Names, size: u64, config: WriteConfig, place: Placement },
+    Upsert { by: u64, tenant: bool, names: Names, size: u64, config: WriteConfig },
+    Group { by: u64, name: u8, size: u64, group: u8, is_upsert: bool },
+    Clear { by: u64, names: Names, segment: Option<u64> },
+    Graceful { by: u64, n: u64, grace_ms: u64 },
     End { by: u64, tenant: bool, names: Names, select: ReplicaSelect, checksum: Option<u64> },
     Revoke { by: u64, tenant: bool, names: Names, select: ReplicaSelect },
     Remove { tenant: bool, names: Names },
@@ -39,6 +50,12 @@ pub enum Act {
     MetadataPut { name: u8, value: u8 },
     MetadataDelete { name: u8 },
     Lead { term: u64 },
+    Transfer { by: u64, name: u8, is_move: bool, from: u8, to: Vec<u8> },
+    EndTransfer { by: Option<u64>, name: u8, is_move: Option<bool>, is_revoke: bool },
+    Task { id: u64, name: u8, from: Option<u8>, to: Vec<u8> },
+    Fetch { by: u64, tasks_max: u32 },
+    Complete { by: u64, id: u64, is_success: bool },
+    Evict { names: Names, is_stale: bool, spares_soft_pinned: bool },
     Noop,
 }
 
@@ -96,6 +113,7 @@ fn placement() -> impl Strategy<Value = Placement> {
     prop::sample::select(vec![Random, FreeRatioFirst, LocalFirst])
 }
 
+/// What writers of objects do, and the owners of segments.
 fn act() -> impl Strategy<Value = Act> {
     let by = || 1..=CLIENTS;
     let tenant = || prop::bool::weighted(0.2);
@@ -131,10 +149,65 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
+fn upsert_act() -> impl Strategy<Value = Act> {
+    let by = || 1..=CLIENTS;
+    let tenant = || prop::bool::weighted(0.2);
+    let n = || 0..SEGMENTS;
+    let size = || prop::sample::select(SIZES.to_vec());
+    prop_oneof![
+        8 => (by(), tenant(), names(), size(), config()).prop_map(
+            |(by, tenant, names, size, config)| Act::Upsert { by, tenant, names, size, config }
+        ),
+        6 => (by(), 0..KEYS, size(), 0..3_u8, any::<bool>()).prop_map(
+            |(by, name, size, group, is_upsert)| Act::Group { by, name, size, group, is_upsert }
+        ),
+        2 => (by(), names(), prop::option::of(n()))
+            .prop_map(|(by, names, segment)| Act::Clear { by, names, segment }),
+        1 => (by(), n(), 0..60_000_u64)
+            .prop_map(|(by, n, grace_ms)| Act::Graceful { by, n, grace_ms }),
+    ]
+}
+
+fn transfer_act() -> impl Strategy<Value = Act> {
+    let by = || 1..=CLIENTS;
+    let at = || 0..5_u8;
+    let places = || prop::collection::vec(at(), 0..3);
+    let caller = prop_oneof![4 => Just(None), 1 => by().prop_map(Some)];
+    let kind = prop_oneof![4 => Just(None), 1 => any::<bool>().prop_map(Some)];
+    prop_oneof![
+        8 => (by(), 0..KEYS, any::<bool>(), at(), places()).prop_map(
+            |(by, name, is_move, from, to)| Act::Transfer { by, name, is_move, from, to }
+        ),
+        8 => (caller, 0..KEYS, kind, any::<bool>()).prop_map(
+            |(by, name, is_move, is_revoke)| Act::EndTransfer { by, name, is_move, is_revoke }
+        ),
+        4 => (0..20_u64, 0..KEYS, prop::option::of(at()), places())
+            .prop_map(|(id, name, from, to)| Act::Task { id, name, from, to }),
+        2 => (by(), 0..3_u32).prop_map(|(by, tasks_max)| Act::Fetch { by, tasks_max }),
+        2 => (by(), 0..20_u64, any::<bool>())
+            .prop_map(|(by, id, is_success)| Act::Complete { by, id, is_success }),
+        3 => (names(), prop::bool::weighted(0.2), any::<bool>()).prop_map(
+            |(names, is_stale, spares_soft_pinned)| {
+                Act::Evict { names, is_stale, spares_soft_pinned }
+            }
+        ),
+    ]
+}
+
 /// One random entry of up to three commands; now and then the clock steps back.
 pub fn step() -> impl Strategy<Value = Step> {
+    let acts = prop_oneof![57 => act(), 17 => upsert_act(), 12 => transfer_act()];
+    step_of(acts)
+}
+
+/// As [`step`], without upserts, groups, copies, moves, tasks and evictions.
+pub fn plain_step() -> impl Strategy<Value = Step> {
+    step_of(act())
+}
+
+fn step_of(act: impl Strategy<Value = Act>) -> impl Strategy<Value = Step> {
     let time = prop_oneof![6 => 0..9_000_i64, 2 => 0..45_000_i64, 1 => -20_000..0_i64];
-    (time, any::<u64>(), prop::collection::vec(act(), 1..4)).prop_map(|(time, seed, acts)| Step {
+    (time, any::<u64>(), prop::collection::vec(act, 1..4)).prop_map(|(time, seed, acts)| Step {
         time,
         seed,
         acts,
@@ -173,6 +246,9 @@ fn command(act: &Act, state: &State, now: Millis) -> Command {
             let tenant = tenant(is_named);
             Command::PutStart(Start { client: client(by), tenant, items, config, rules })
         }
+        Act::Upsert { .. } | Act::Group { .. } | Act::Clear { .. } | Act::Graceful { .. } => {
+            later_command(act)
+        }
         Act::End { by, tenant: is_named, names, select, checksum } => {
             let items = keys(&names).into_iter().map(|key| EndItem { key, checksum }).collect();
             let tenant = tenant(is_named);
@@ -207,14 +283,112 @@ fn command(act: &Act, state: &State, now: Millis) -> Command {
         Act::Sweep { back, items_max } => {
             let pins_until = Millis(now.0.saturating_sub(back));
             let release_timeout_ms = RULES.release_timeout_ms;
-            Command::Sweep(Sweep { pins_until, items_max, release_timeout_ms })
+            Command::Sweep(Sweep { pins_until, items_max, release_timeout_ms, tasks: TASK_RULES })
         }
         Act::MetadataPut { name, value } => {
             Command::MetadataPut { key: metadata_key(name), value: Key(vec![value; 5]) }
         }
         Act::MetadataDelete { name } => Command::MetadataDelete { key: metadata_key(name) },
         Act::Lead { term } => Command::Lead(leadership(term)),
-        Act::Noop => Command::Noop,
+        act => transfer_command(act, state),
+    }
+}
+
+const TASK_RULES: TaskRules =
+    TaskRules { pending_timeout_ms: 20_000, processing_timeout_ms: 30_000, finished_max: 3 };
+
+/// The name of one of the scripted segments.
+fn place(at: u8) -> Arc<str> {
+    Arc::from(["a", "b", "c", "d", "e"][usize::from(at)])
+}
+
+fn transfer_command(act: Act, state: &State) -> Command {
+    let kind = |is_move| if is_move { TransferKind::Move } else { TransferKind::Copy };
+    match act {
+        Act::Transfer { by, name, is_move, from, to } => {
+            let mut targets: Vec<_> = to.into_iter().map(place).collect();
+            targets.truncate(if is_move { 1 } else { 3 });
+            let (tenant, key, source) = (None, scripted_key(name), place(from));
+            let (client, kind) = (client(by), kind(is_move));
+            Command::TransferStart(TransferStart { client, tenant, key, kind, source, targets })
+        }
+        Act::EndTransfer { by, name, is_move, is_revoke } => {
+            let key = scripted_key(name);
+            let open = state.transfers().iter().find(|transfer| *transfer.name.key == *key.0);
+            let starter = open.map_or(client(1), |open| open.client);
+            let started = open.map_or(TransferKind::Copy, |open| open.kind);
+            let done = if is_revoke { TransferVerdict::Revoked } else { TransferVerdict::Done };
+            Command::TransferEnd(TransferEnd {
+                client: by.map_or(starter, client),
+                tenant: None,
+                key,
+                kind: is_move.map_or(started, kind),
+                verdict: done,
+                is_dynamic: false,
+                release_timeout_ms: RULES.release_timeout_ms,
+            })
+        }
+        Act::Task { id, name, from, to } => Command::TaskCreate(TaskCreate {
+            // The same id never comes twice from a leader.
+            id: TaskId(Uuid { first: id, second: state.tasks().iter().count() as u64 }),
+            kind: kind(from.is_some()),
+            tenant: None,
+            key: scripted_key(name),
+            source: from.map(place),
+            targets: to.into_iter().map(place).collect(),
+            pending_max: 4,
+        }),
+        Act::Fetch { by, tasks_max } => {
+            Command::TasksFetch(TasksFetch { client: client(by), tasks_max, processing_max: 2 })
+        }
+        Act::Complete { by, id, is_success } => {
+            let task = state.tasks().iter().nth(id as usize % 4);
+            let id = task.map_or(TaskId::default(), |task| task.id);
+            let client = task.filter(|_| by > 1).map_or(client(by), |task| task.client);
+            let message = "done".to_owned();
+            Command::TaskComplete(TaskComplete { client, id, is_success, message })
+        }
+        Act::Evict { names, is_stale, spares_soft_pinned } => {
+            let victims = keys(&names).into_iter().map(|key| {
+                let hash = table_hash(&Tenant::default(), &key.0);
+                let look = |object: Option<&Object>| object.map(incarnation).unwrap_or_default();
+                let now = state.view().table.look(hash, TenantIdx(0), &key.0, look);
+                let incarnation = if is_stale { ReplicaId(now.0 + 1) } else { now };
+                Victim { tenant: None, key, incarnation }
+            });
+            Command::Evict(Evict { victims: victims.collect(), spares_soft_pinned })
+        }
+        _ => Command::Noop,
+    }
+}
+
+/// The commands that came after the first ones.
+fn later_command(act: &Act) -> Command {
+    match act.clone() {
+        Act::Upsert { by, tenant: is_named, names, size, config } => {
+            let item = |key| StartItem { key, size, group: None };
+            let items = keys(&names).into_iter().map(item).collect();
+            let tenant = tenant(is_named);
+            let start = Start { client: client(by), tenant, items, config, rules: RULES };
+            Command::UpsertStart(start)
+        }
+        Act::Group { by, name, size, group, is_upsert } => {
+            let group = Some(if group == 0 { key("") } else { key(&format!("g{group}")) });
+            let items = vec![StartItem { key: scripted_key(name), size, group }];
+            let config = super::world::config(1, PinRequest::Enable(Ttl(90_000)));
+            let start = Start { client: client(by), tenant: None, items, config, rules: RULES };
+            if is_upsert { Command::UpsertStart(start) } else { Command::PutStart(start) }
+        }
+        Act::Clear { by, names, segment } => {
+            let segment = segment.map(|n| scripted_segment(n, 1).name);
+            let (client, keys) = (client(by), keys(&names));
+            Command::ClearReplicas(ClearReplicas { tenant: None, client, segment, keys })
+        }
+        Act::Graceful { by, n, grace_ms } => {
+            let segment = segment_id(n + 1);
+            Command::GracefulUnmount { segment, client: client(by), grace_ms }
+        }
+        other => panic!("{other:?}"),
     }
 }
 

@@ -277,7 +277,12 @@ fn case_25_a_wall_clock_that_steps_back_revives_nothing() {
     world.pass(1_000);
     world.apply(Command::Noop);
     world.now -= 500;
-    let sweep = Sweep { pins_until: Millis(u64::MAX), items_max: 1, release_timeout_ms: 60_000 };
+    let sweep = Sweep {
+        pins_until: Millis(u64::MAX),
+        items_max: 1,
+        release_timeout_ms: 60_000,
+        ..Sweep::default()
+    };
     world.apply(Command::Sweep(sweep));
     assert_eq!(world.gauge(), 0, "state time had reached the deadline");
 }
@@ -366,7 +371,8 @@ fn a_sweep_goes_no_further_than_it_was_told_or_than_state_time() {
     world.put("b", pinned(2_000));
     let until = Millis(world.now + 1_500);
     world.pass(5_000);
-    let sweep = Sweep { pins_until: until, items_max: 9, release_timeout_ms: 60_000 };
+    let sweep =
+        Sweep { pins_until: until, items_max: 9, release_timeout_ms: 60_000, ..Sweep::default() };
     world.apply(Command::Sweep(sweep));
     assert_eq!((world.pin("a").is_some(), world.pin("b").is_some()), (false, true));
 }

@@ -204,7 +204,7 @@ impl World {
     /// Ends everything that is due now.
     pub fn sweep(&mut self) -> Swept {
         let (pins_until, release_timeout_ms) = (Millis(self.now), RULES.release_timeout_ms);
-        let sweep = Sweep { pins_until, items_max: 1_000, release_timeout_ms };
+        let sweep = Sweep { pins_until, items_max: 1_000, release_timeout_ms, ..Sweep::default() };
         match self.apply(Command::Sweep(sweep)) {
             Reply::Swept(swept) => swept,
             other => panic!("{other:?}"),

@@ -31,8 +31,7 @@ pub enum Feature {
 }
 
 /// What the master of this build does not do yet.
-const NOT_YET_OURS: &[Feature] =
-    &[Feature::Upsert, Feature::Groups, Feature::BulkRemoval, Feature::Eviction, Feature::Tasks];
+const NOT_YET_OURS: &[Feature] = &[];
 const NOT_PEER: &[Feature] = &[Feature::Durable];
 
 /// A running master with a place for everything around it.

@@ -117,6 +117,11 @@ impl TestNode {
         self.running().address
     }
 
+    /// The master itself, for its counts.
+    pub fn master(&self) -> &MasterNode {
+        &self.running().node
+    }
+
     /// Looks at the state.
     pub fn look<R>(&self, look: impl FnOnce(&State) -> R) -> R {
         self.running().node.look(look)
@@ -135,6 +140,17 @@ impl TestNode {
     /// Objects, readable or not.
     pub fn keys(&self) -> u64 {
         self.look(|state| state.totals().keys)
+    }
+
+    /// Whether a key is in the table; reads nothing.
+    pub fn has(&self, key: &str) -> bool {
+        use mooncake_ha::model::Tenant;
+        use mooncake_ha::state::table::table_hash;
+        let hash = table_hash(&Tenant::default(), key.as_bytes());
+        self.look(|state| {
+            let tenant = state.tenant_idx(None).unwrap();
+            state.view().table.look(hash, tenant, key.as_bytes(), |object| object.is_some())
+        })
     }
 
     /// The committed deadline of a key.

@@ -1,0 +1,72 @@
+//! Dropping the memory of objects that the leader named (behaviour 7.2, 7.3).
+//!
+//! The leader chose them from what it saw, so apply looks again: another incarnation, a replica in use, a
+//! hard pin, or in the first pass an active soft pin means that the object stays.
+
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use super::State;
+use super::command::Key;
+use super::table::table_hash;
+use crate::model::{Object, ReplicaId, Tenant, TenantIdx};
+
+/// An object that is to lose its memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Victim {
+    /// Name space; `None` is the default one.
+    pub tenant: Option<Tenant>,
+    /// The object.
+    pub key: Key,
+    /// Its first replica when the leader looked: one that was put again since has another.
+    pub incarnation: ReplicaId,
+}
+
+/// Evicts objects whose read leases the leader has fenced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evict {
+    /// The objects.
+    pub victims: Vec<Victim>,
+    /// Whether an active soft pin spares an object: yes in the first pass, no in the second.
+    pub spares_soft_pinned: bool,
+}
+
+/// What tells an object from an earlier or later one of the same key.
+pub fn incarnation(object: &Object) -> ReplicaId {
+    object.replicas.first().map(|replica| replica.id).unwrap_or_default()
+}
+
+impl State {
+    /// Drops the evictable memory replicas of each victim; the bytes freed, 0 for one that was spared.
+    pub(super) fn evict(&mut self, evict: &Evict) -> Vec<u64> {
+        let spares_soft_pinned = evict.spares_soft_pinned;
+        let victims = evict.victims.iter();
+        victims.map(|victim| self.evict_one(victim, spares_soft_pinned).unwrap_or(0)).collect()
+    }
+
+    fn evict_one(&mut self, victim: &Victim, spares_soft_pinned: bool) -> Option<u64> {
+        let tenant = victim.tenant.clone().unwrap_or_default();
+        let index = TenantIdx(self.tenants.number(&tenant)?);
+        let hash = table_hash(&tenant, &victim.key.0);
+        let object = self.view.table.locate(hash, index, &victim.key.0)?;
+        let directory = self.view.directory();
+        let choose = |object: &Object| {
+            let is_pinned = object.pin().is_some_and(|deadline| !deadline.is_reached(self.clock));
+            let is_spared = object.is_hard_pinned || (is_pinned && spares_soft_pinned);
+            if is_spared || incarnation(object) != victim.incarnation {
+                return None;
+            }
+            let evictable =
+                object.replicas.iter().filter(|r| r.is_evictable() && directory.is_valid(r));
+            let ids: SmallVec<[ReplicaId; 2]> = evictable.map(|replica| replica.id).collect();
+            Some((ids, object.size))
+        };
+        let (ids, size) = self.view.table.peek(object, choose).flatten()?;
+        self.drop_replicas(object, |replica| ids.contains(&replica.id));
+        self.erase_if_gone(object);
+        Some(size.saturating_mul(ids.len() as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests;

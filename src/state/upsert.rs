@@ -1,0 +1,150 @@
+//! UpsertStart: new content under a key that may exist (behaviour 2.5). Ends and Revokes are those of a Put.
+//!
+//! Three ways to begin: nothing is there, so it is a Put; the size is the same, so the COMPLETE memory
+//! replicas are written in place; anything else is written to new memory. New memory is found before the old
+//! is given up, so an upsert that is refused leaves the object, its pin and an earlier unfinished write as
+//! they were (the peer has lost them by then). Memory that a client may still be writing goes to the discards.
+
+use crate::alloc::Rng;
+use crate::model::{
+    ErrorCode, Millis, Object, ObjectRef, PendingPin, Replica, ReplicaKind, ReplicaStatus,
+    WriterIdx,
+};
+
+use super::State;
+use super::command::{Start, StartItem};
+use super::put::{KeyAt, Origin, eligible};
+use super::reply::Started;
+
+fn is_memory(replica: &Replica) -> bool {
+    replica.place.kind() == ReplicaKind::Memory
+}
+
+impl State {
+    pub(super) fn upsert_start(&mut self, start: &Start, rng: &mut Rng) -> Vec<Started> {
+        let tenant = start.tenant.clone().unwrap_or_default();
+        self.note_host(start.client, &start.config.host_id);
+        let items = start.items.iter();
+        let mut start_one = |item: &StartItem| {
+            self.upsert_start_one(start, item, KeyAt::new(&tenant, &item.key.0), rng)
+        };
+        items.map(&mut start_one).collect()
+    }
+
+    fn upsert_start_one(
+        &mut self,
+        start: &Start,
+        item: &StartItem,
+        at: KeyAt<'_>,
+        rng: &mut Rng,
+    ) -> Started {
+        let Some(object) = self.open_for_write(at) else {
+            let replicas = self.allocate(start, item.size, at, None, rng)?;
+            let origin = Origin::of_request(start, item);
+            let object = self.insert_started(start, item, at, replicas, origin)?;
+            return Ok(self.describe_all(object));
+        };
+        let check = |found: &Object| self.check_upsert(object, found, item);
+        self.view.table.peek(object, check).unwrap_or(Err(ErrorCode::ObjectNotFound))?;
+        let is_in_place = |found: &Object| {
+            let mut replicas = found.replicas.iter();
+            found.size == item.size && replicas.any(|r| is_memory(r) && r.is_complete())
+        };
+        if self.view.table.peek(object, is_in_place) == Some(true) {
+            self.rewrite(object, start);
+            return Ok(self.describe_all(object));
+        }
+        let object = self.rewrite_elsewhere(object, start, item, at, rng)?;
+        Ok(self.describe_all(object))
+    }
+
+    /// Errors, in the peer's order: `InvalidParams` for another group than the object's,
+    /// `ObjectHasReplicationTask`, `ObjectReplicaBusy` while something reads from a replica.
+    fn check_upsert(
+        &self,
+        at: ObjectRef,
+        object: &Object,
+        item: &StartItem,
+    ) -> Result<(), ErrorCode> {
+        let is_other = |group: &super::command::Key| group.0 != self.group_name(object);
+        if item.group.as_ref().is_some_and(is_other) {
+            return Err(ErrorCode::InvalidParams);
+        }
+        if self.has_transfer(at) {
+            return Err(ErrorCode::ObjectHasReplicationTask);
+        }
+        if object.replicas.iter().any(|replica| replica.references > 0) {
+            return Err(ErrorCode::ObjectReplicaBusy);
+        }
+        Ok(())
+    }
+
+    /// When memory that is set aside now may be used again.
+    fn release_at(&self, start: &Start) -> Millis {
+        Millis(self.clock.0.saturating_add(start.rules.release_timeout_ms))
+    }
+
+    /// Begins to write an object where it is. An unfinished write by anybody is preempted: its own memory is
+    /// set aside, and its soft-pin request is dropped for the new one. A committed pin stays in force.
+    fn rewrite(&mut self, object: ObjectRef, start: &Start) {
+        let release_at = self.release_at(start);
+        let is_open = |replica: &Replica| is_memory(replica) && !replica.is_complete();
+        self.discard_replicas(object, release_at, is_open);
+        let writer = WriterIdx(self.writers.acquire(&start.client));
+        let clock = self.clock;
+        let begin = |object: &mut Object| {
+            for replica in &mut object.replicas {
+                replica.status = ReplicaStatus::Processing;
+            }
+            let eligible = eligible(&object.replicas);
+            object.pending = Some(Box::new(PendingPin { request: start.config.pin, eligible }));
+            object.put_start = clock;
+            object.is_processing = true;
+            std::mem::replace(&mut object.writer, writer)
+        };
+        if let Some(before) = self.edit(object, begin) {
+            self.writers.release(before.0);
+        }
+    }
+
+    /// Begins to write an object to new memory and sets its old memory aside.
+    ///
+    /// An object with nothing readable was an unfinished write: all that is taken over from it is a pin that an
+    /// earlier write had committed. Copies on disk of the same size stay, to be written again as in place.
+    ///
+    /// Errors: those of the allocation; nothing has changed then.
+    fn rewrite_elsewhere(
+        &mut self,
+        object: ObjectRef,
+        start: &Start,
+        item: &StartItem,
+        at: KeyAt<'_>,
+        rng: &mut Rng,
+    ) -> Result<ObjectRef, ErrorCode> {
+        let mut replicas = self.allocate(start, item.size, at, None, rng)?;
+        let asked = item.group.as_ref().map(|group| group.0.as_slice()).unwrap_or_default();
+        let clock = self.clock;
+        let origin = self.view.table.peek(object, |old| {
+            let is_kept = old.has_complete();
+            Origin {
+                group: Box::from(if is_kept { self.group_name(old) } else { asked }),
+                pin: old.pin().filter(|deadline| !deadline.is_reached(clock)),
+                is_hard_pinned: start.config.is_hard_pinned || (is_kept && old.is_hard_pinned),
+                is_fenced: old.lease.is_fenced(),
+            }
+        });
+        let origin = origin.unwrap_or_else(|| Origin::of_request(start, item));
+        let on_disk = self.edit(object, |old| {
+            let is_same = old.size == item.size;
+            old.take_replicas(|replica| is_same && !is_memory(replica))
+        });
+        for mut replica in on_disk.unwrap_or_default() {
+            replica.status = ReplicaStatus::Processing;
+            replicas.push(replica);
+        }
+        let release_at = self.release_at(start);
+        self.discard_replicas(object, release_at, is_memory);
+        self.erase(object);
+        self.insert_started(start, item, at, replicas, origin)
+    }
+}
