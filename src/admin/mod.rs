@@ -3,7 +3,7 @@
 //! Open before the data directory is, so that a node that replays its log can be asked how it is. Pages about
 //! the store need leadership and answer 503 without it; pages about this node (`/health`, `/role`, `/metrics`,
 //! `/api/v1/cluster`) always answer. Only `/query_key` grants a read lease, as on the peer, and only
-//! `/api/v1/remove_all` changes anything.
+//! `/api/v1/remove_all` changes anything in it.
 
 mod answer;
 mod cluster;
@@ -17,6 +17,7 @@ mod object;
 mod query;
 mod remove;
 mod segments;
+mod snapshots;
 mod soft_pins;
 pub mod te_metadata;
 
@@ -35,6 +36,7 @@ use crate::metrics::Metrics;
 use crate::metrics::summary::Summary;
 use crate::node::MasterNode;
 use crate::node::read::LeaderGuard;
+use crate::snapshotter::Snapshotter;
 use answer::Refused;
 
 pub use listener::HTTP_CONNECTIONS_MAX;
@@ -49,6 +51,8 @@ const STOP_WAIT_MAX: Duration = Duration::from_secs(2);
 pub struct Door {
     /// Empty while the node is being opened.
     node: OnceLock<MasterNode>,
+    /// Empty if catalog snapshots are off.
+    snapshotter: OnceLock<Arc<Snapshotter>>,
     metrics: Arc<Metrics>,
     clock: Arc<dyn Clock>,
     durability: Durability,
@@ -64,6 +68,7 @@ impl Door {
     pub fn new(config: &Config, metrics: Arc<Metrics>, clock: Arc<dyn Clock>) -> Self {
         Door {
             node: OnceLock::new(),
+            snapshotter: OnceLock::new(),
             metrics,
             clock,
             durability: config.raft.durability,
@@ -77,6 +82,11 @@ impl Door {
     pub fn opened(&self, node: MasterNode) {
         // A second node would be a fault of the caller; the first one stays.
         let _ = self.node.set(node);
+    }
+
+    /// Catalog snapshots are on. Later calls change nothing.
+    pub fn takes_snapshots(&self, snapshotter: Arc<Snapshotter>) {
+        let _ = self.snapshotter.set(snapshotter);
     }
 
     fn node(&self) -> Result<&MasterNode, Refused> {
@@ -111,6 +121,7 @@ fn router(door: Arc<Door>) -> Router {
         .route("/query_segment", get(segments::query_segment))
         .route("/api/v1/segments/status", get(segments::status))
         .route("/api/v1/remove_all", post(remove::remove_all))
+        .route("/api/v1/snapshots", post(snapshots::take))
         .route("/api/v1/object", get(object::object))
         .route("/api/v1/soft_pins", get(soft_pins::soft_pins))
         .route("/api/v1/cluster", get(cluster::cluster))

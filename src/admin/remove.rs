@@ -35,7 +35,7 @@ pub async fn remove_all(
 }
 
 /// Errors: a token is set and the request does not carry it.
-fn check_token(token: &Secret, headers: &HeaderMap) -> Result<(), Refused> {
+pub(super) fn check_token(token: &Secret, headers: &HeaderMap) -> Result<(), Refused> {
     if token.is_empty() {
         return Ok(());
     }

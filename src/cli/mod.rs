@@ -1,8 +1,8 @@
 //! The command line: which command, what it prints, how it ends.
 //!
 //! stdout is the result, stderr is the talk. Guards the exit codes (`docs/errors.md`): 0 good, 1 failed
-//! at run time or found something, 2 wrong usage, 3 cannot read. `serve` reads its flags itself, because they keep the peer's forms; the
-//! other commands are clap's.
+//! or found something, 2 wrong usage, 3 cannot read. `serve` reads its flags itself, because they keep the
+//! peer's forms; the other commands are clap's.
 
 mod help;
 mod interface;
