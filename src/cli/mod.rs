@@ -40,7 +40,7 @@ enum Command {
     /// Run a node until SIGTERM or ctrl-C
     #[command(disable_help_flag = true)]
     Serve,
-    /// Look at catalog snapshots; nothing is changed
+    /// Look at catalog snapshots, or have a running node take one
     Snapshot(snapshot::SnapshotArgs),
     /// Print the version
     Version,

@@ -1,10 +1,11 @@
-//! `mooncake-ha snapshot`: looks at the catalog snapshots below a root, without a node.
+//! `mooncake-ha snapshot`: looks at the catalog snapshots below a root, without a node, or asks a node for one.
 //!
-//! Everything here only reads, whoever wrote the snapshots. Guards its exit codes (`docs/errors.md`): 0 good,
+//! Nothing but `take` changes anything, whoever wrote the snapshots. Guards its exit codes (`docs/errors.md`): 0 good,
 //! 1 findings or differences, 3 cannot read. What a finding is, is left to the snapshot crate.
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use mooncake_ha_snapshot as snapshot;
@@ -26,7 +27,17 @@ const EXAMPLE: &str = "Example:
 
 Exit codes: 0 good, 1 findings or differences, 2 wrong usage, 3 cannot read.";
 
-/// Look at catalog snapshots; nothing is changed
+const TAKE_EXAMPLE: &str = "Example:
+  mooncake-ha snapshot take --admin http://127.0.0.1:9003
+
+Exit codes: 0 taken, 1 refused or failed, 2 wrong usage, 3 no answer.";
+
+/// How long a snapshot may take.
+const TAKE_WAIT_MAX: Duration = Duration::from_secs(600);
+/// Bytes of an answer at most.
+const ANSWER_BYTES_MAX: u64 = 64 << 10;
+
+/// Look at catalog snapshots, or have a running node take one
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct SnapshotArgs {
@@ -65,6 +76,13 @@ enum Action {
         /// The instant of the restore, milliseconds since the Unix epoch
         #[arg(long, value_name = "MS")]
         now: Option<u64>,
+    },
+    /// Have the leader take one now; prints its answer, JSON
+    #[command(after_help = TAKE_EXAMPLE)]
+    Take {
+        /// Address of the leader's admin port; its token is taken from MOONCAKE_HA_ADMIN_TOKEN
+        #[arg(long, value_name = "URL")]
+        admin: String,
     },
     /// How two of them differ
     #[command(after_help = EXAMPLE)]
@@ -149,6 +167,7 @@ pub(super) fn command(args: SnapshotArgs) -> u8 {
         Action::List(root) => list(&root),
         Action::Inspect { root, id, now } => inspect(&root, id, instant(now)),
         Action::Verify { root, id, survival, now } => verify(&root, id, survival, instant(now)),
+        Action::Take { admin } => take(&admin),
         Action::Diff { root, first, second, second_root } => {
             diff(&root, first, second, second_root.as_deref())
         }
@@ -163,6 +182,25 @@ pub(super) fn command(args: SnapshotArgs) -> u8 {
             EXIT_UNREADABLE
         }
     }
+}
+
+fn take(admin: &str) -> anyhow::Result<Answer> {
+    let url = format!("{}/api/v1/snapshots", admin.trim_end_matches('/'));
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_global(Some(TAKE_WAIT_MAX))
+        .build()
+        .into();
+    let mut request = agent.post(&url);
+    if let Ok(token) = std::env::var("MOONCAKE_HA_ADMIN_TOKEN") {
+        request = request.header("Authorization", format!("Bearer {token}"));
+    }
+    let no_answer = |error: ureq::Error| anyhow::anyhow!("{url} gives no answer: {error}");
+    let mut answer = request.send_empty().map_err(no_answer)?;
+    let is_good = answer.status().is_success();
+    let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
+    let body = body.read_to_string().map_err(no_answer)?;
+    Ok(Answer { text: format!("{}\n", body.trim_end()), is_good })
 }
 
 fn instant(now: Option<u64>) -> u64 {

@@ -111,6 +111,12 @@ fn what_cannot_be_read_is_exit_code_3_and_one_sentence() {
 }
 
 #[test]
+fn a_node_that_does_not_answer_is_exit_code_3() {
+    let (code, out, err) = run("take", Path::new("--admin"), &["http://127.0.0.1:1"]);
+    assert_eq!((code, out.as_str(), err.lines().count()), (3, "", 1), "{err}");
+}
+
+#[test]
 fn wrong_usage_is_exit_code_2_and_help_has_an_example() {
     for rest in [&["--survival", "none"][..], &["--id", "yesterday"], &["--frob"]] {
         assert_eq!(run("verify", &fixture("keys_5k"), rest).0, 2, "{rest:?}");

@@ -49,7 +49,14 @@ fn a_snapshot_verifies_clean_and_the_peer_restores_its_keys() {
     assert_eq!(client.setup(&master.address(), 32 << 20), 0);
     let values = Value::several("k/", 40, 1000);
     assert_eq!(client.put_batch(&values, &WriteConfig::soft_pin_for(3_600_000)), 0);
-    let first = take(&master);
+    let program = env!("CARGO_BIN_EXE_mooncake-ha");
+    let asked = Command::new(program)
+        .args(["snapshot", "take", "--admin", &master.http().url("/")])
+        .output()
+        .unwrap();
+    assert_eq!(asked.status.code(), Some(0), "{asked:?}");
+    let first = serde_json::from_slice::<Json>(&asked.stdout).unwrap()["id"].clone();
+    let first = first.as_str().unwrap().to_owned();
     // Exist grants the read lease by which the peer lets an object survive.
     assert_eq!(client.batch_is_exist(&values), [1; 40]);
     let second = take(&master);
