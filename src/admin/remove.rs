@@ -1,4 +1,4 @@
-//! `POST /api/v1/remove_all`: the one page that changes the store.
+//! `POST /api/v1/remove_all`: the one page that changes the store; the token that every `POST` needs.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub async fn remove_all(
 }
 
 /// Errors: a token is set and the request does not carry it.
-fn check_token(token: &Secret, headers: &HeaderMap) -> Result<(), Refused> {
+pub(super) fn check_token(token: &Secret, headers: &HeaderMap) -> Result<(), Refused> {
     if token.is_empty() {
         return Ok(());
     }

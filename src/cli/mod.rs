@@ -4,6 +4,7 @@
 //! at run time, 2 wrong usage. `serve` reads its flags itself, because they keep the peer's forms; the
 //! other commands are clap's.
 
+mod cluster;
 mod help;
 mod interface;
 mod logging;
@@ -37,6 +38,8 @@ enum Command {
     /// Run a node until SIGTERM or ctrl-C
     #[command(disable_help_flag = true)]
     Serve,
+    /// Look at a cluster, or change it
+    Cluster(cluster::Cluster),
     /// Print the version
     Version,
     /// Print this help, or that of a command
@@ -49,6 +52,7 @@ enum Command {
 const EXAMPLES: &str = "Examples:
   mooncake-ha serve
   mooncake-ha serve --rpc_port=50051 --data_dir=/var/lib/mooncake-ha
+  mooncake-ha cluster status --admin=127.0.0.1:9003
   mooncake-ha serve --help";
 
 /// Runs the program with the arguments `args`, the first of which is its own name.
@@ -80,6 +84,7 @@ fn other(command: Command) -> u8 {
             Ok(_) => print(&top_help()),
             Err(error) => clap_exit(&error),
         },
+        Command::Cluster(cluster) => cluster::command(&cluster),
         Command::Serve => serve::command(std::iter::empty()),
     }
 }

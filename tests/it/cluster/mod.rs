@@ -1,5 +1,7 @@
-//! Three nodes under stock clients: what survives the loss of a leader, and how long clients notice it.
+//! Three nodes under stock clients: what survives the loss of a leader, how long clients
+//! notice it, and what an operator can change.
 
 mod crash;
 mod handover;
+mod operator;
 mod trio;

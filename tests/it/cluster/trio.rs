@@ -4,7 +4,7 @@
 //! nodes, as an operator would.
 
 use std::path::PathBuf;
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use serde_json::Value as Json;
@@ -26,6 +26,10 @@ struct Node {
 /// Three nodes, some of which may be down.
 pub struct Trio {
     nodes: Vec<Node>,
+    /// The first three, as the nodes are told of them.
+    peers: String,
+    /// Where node 4 is reached by its peers, once there is one.
+    pub joining: String,
     venv: Option<Venv>,
     dir: TempDir,
 }
@@ -38,7 +42,8 @@ impl Trio {
         let peers = raft.iter().zip(1..).map(|(port, id)| format!("{id}=127.0.0.1:{port}"));
         let peers = peers.collect::<Vec<_>>().join(",");
         let nodes = (1..=3).map(|id| node(id, &peers, &dir, flags)).collect();
-        let mut trio = Trio { nodes, venv: venv::find(), dir };
+        let joining = String::new();
+        let mut trio = Trio { nodes, peers, joining, venv: venv::find(), dir };
         (0..3).for_each(|at| trio.nodes[at].process.start());
         trio.settled();
         trio
@@ -109,6 +114,30 @@ impl Trio {
     /// Starts a node that is down; waits for nothing.
     pub fn start_again(&mut self, at: usize) {
         self.nodes[at].process.start();
+    }
+
+    /// Starts node 4, which knows the others and waits to be added; it takes part like the first three.
+    pub fn start_joining(&mut self) -> usize {
+        let port = free_port();
+        let peers = format!("{},4=127.0.0.1:{port}", self.peers);
+        let mut node = node(4, &peers, &self.dir, &["--join"]);
+        node.process.start();
+        self.nodes.push(node);
+        self.joining = format!("127.0.0.1:{port}");
+        self.nodes.len() - 1
+    }
+
+    /// Runs `mooncake-ha cluster` against a node's admin port: exit code, stdout, stderr.
+    pub fn operate(&self, at: usize, args: &[&str], token: &str) -> (Option<i32>, String, String) {
+        let output = Command::new(env!("CARGO_BIN_EXE_mooncake-ha"))
+            .arg("cluster")
+            .args(args)
+            .arg(format!("--admin={}", self.http(at).url("")))
+            .env("MOONCAKE_HA_ADMIN_TOKEN", token)
+            .output()
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
     }
 
     /// The plain address of one node.
