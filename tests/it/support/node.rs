@@ -92,7 +92,7 @@ impl TestNode {
         let service = Service::new(node.clone(), metrics, StorageAnswer::default(), None, true);
         let door = tokio::spawn(serve(listener, Arc::new(service), stopping));
         self.running = Some(Running { node, address, stop, door });
-        // What was written in the millisecond of the take-over may be under an earlier leader's leases.
+        // What is written in the millisecond of a take-over counts as promised to readers.
         self.pass(1);
     }
 
