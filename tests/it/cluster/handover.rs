@@ -5,18 +5,29 @@ use std::time::Duration;
 use mooncake_ha::clock::{Clock, SystemClock};
 
 use super::trio::Trio;
-use crate::support::{Got, Value};
+use crate::support::{Got, StockClient, Value};
 
-/// Longest call through a node that stays, on a busy machine. An election by timeout alone needs up to a
-/// second, and a client whose connection breaks several.
+/// Longest call, on a busy machine. An election by timeout alone needs up to a second, and a client that finds
+/// its leader's port closed more than four.
 const GAP_MAX: Duration = Duration::from_secs(3);
 
 #[test]
-fn a_leader_that_is_stopped_in_order_makes_no_call_fail() {
+fn a_leader_that_is_stopped_in_order_fails_no_call_of_a_client_of_another_node() {
     let mut trio = Trio::start(&[]);
-    let (leader, through) = (trio.leader(), trio.follower());
-    let address = trio.plain(through);
-    let Some(mut client) = trio.client("a", &address, 32) else { return };
+    let address = trio.plain(trio.follower());
+    let Some(client) = trio.client("plain", &address, 32) else { return };
+    stop_the_leader_under(&mut trio, client);
+}
+
+#[test]
+fn a_leader_that_is_stopped_in_order_fails_no_call_of_a_client_of_all_nodes() {
+    let mut trio = Trio::start(&[]);
+    let Some(client) = trio.client("named", &trio.etcd(), 32) else { return };
+    stop_the_leader_under(&mut trio, client);
+}
+
+fn stop_the_leader_under(trio: &mut Trio, mut client: StockClient) {
+    let leader = trio.leader();
     let values = Value::several("k", 10_000, 2_000);
     let mut values = values.iter();
     let mut written = Vec::new();
