@@ -9,6 +9,8 @@ pub mod admin;
 pub mod discovery;
 pub mod rpc;
 
+pub mod snapshotter;
+
 pub mod node;
 
 pub mod metrics;

@@ -18,6 +18,7 @@ mod object;
 mod query;
 mod remove;
 mod segments;
+mod snapshots;
 mod soft_pins;
 pub mod te_metadata;
 
@@ -36,6 +37,7 @@ use crate::metrics::Metrics;
 use crate::metrics::summary::Summary;
 use crate::node::MasterNode;
 use crate::node::read::LeaderGuard;
+use crate::snapshotter::Snapshotter;
 use answer::Refused;
 
 pub use listener::HTTP_CONNECTIONS_MAX;
@@ -50,6 +52,8 @@ const STOP_WAIT_MAX: Duration = Duration::from_secs(2);
 pub struct Door {
     /// Empty while the node is being opened.
     node: OnceLock<MasterNode>,
+    /// Empty if catalog snapshots are off.
+    snapshotter: OnceLock<Arc<Snapshotter>>,
     metrics: Arc<Metrics>,
     clock: Arc<dyn Clock>,
     durability: Durability,
@@ -65,6 +69,7 @@ impl Door {
     pub fn new(config: &Config, metrics: Arc<Metrics>, clock: Arc<dyn Clock>) -> Self {
         Door {
             node: OnceLock::new(),
+            snapshotter: OnceLock::new(),
             metrics,
             clock,
             durability: config.raft.durability,
@@ -78,6 +83,11 @@ impl Door {
     pub fn opened(&self, node: MasterNode) {
         // A second node would be a fault of the caller; the first one stays.
         let _ = self.node.set(node);
+    }
+
+    /// Catalog snapshots are on. Later calls change nothing.
+    pub fn takes_snapshots(&self, snapshotter: Arc<Snapshotter>) {
+        let _ = self.snapshotter.set(snapshotter);
     }
 
     fn node(&self) -> Result<&MasterNode, Refused> {
@@ -112,6 +122,7 @@ fn router(door: Arc<Door>) -> Router {
         .route("/query_segment", get(segments::query_segment))
         .route("/api/v1/segments/status", get(segments::status))
         .route("/api/v1/remove_all", post(remove::remove_all))
+        .route("/api/v1/snapshots", post(snapshots::take))
         .route("/api/v1/object", get(object::object))
         .route("/api/v1/soft_pins", get(soft_pins::soft_pins))
         .route("/api/v1/cluster", get(cluster::cluster))

@@ -1,14 +1,15 @@
 //! The command line: which command, what it prints, how it ends.
 //!
 //! stdout is the result, stderr is the talk. Guards the exit codes (`docs/errors.md`): 0 good, 1 failed
-//! at run time, 2 wrong usage. `serve` reads its flags itself, because they keep the peer's forms; the
-//! other commands are clap's.
+//! or found something, 2 wrong usage, 3 cannot read. `serve` reads its flags itself, because they keep the
+//! peer's forms; the other commands are clap's.
 
 mod cluster;
 mod help;
 mod interface;
 mod logging;
 mod serve;
+mod snapshot;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -24,6 +25,8 @@ pub const EXIT_OK: u8 = 0;
 pub const EXIT_FAILURE: u8 = 1;
 /// The command line, the environment or the configuration file is wrong.
 pub const EXIT_USAGE: u8 = 2;
+/// What a tool was to look at cannot be read.
+pub const EXIT_UNREADABLE: u8 = 3;
 
 /// A Raft-replicated drop-in for the master of Mooncake Store.
 #[derive(Debug, Parser)]
@@ -40,6 +43,8 @@ enum Command {
     Serve,
     /// Look at a cluster, or change it
     Cluster(cluster::Cluster),
+    /// Look at catalog snapshots; nothing is changed
+    Snapshot(snapshot::SnapshotArgs),
     /// Print the version
     Version,
     /// Print this help, or that of a command
@@ -52,8 +57,9 @@ enum Command {
 const EXAMPLES: &str = "Examples:
   mooncake-ha serve
   mooncake-ha serve --rpc_port=50051 --data_dir=/var/lib/mooncake-ha
+  mooncake-ha serve --help
   mooncake-ha cluster status --admin=127.0.0.1:9003
-  mooncake-ha serve --help";
+  mooncake-ha snapshot verify /backup/mooncake";
 
 /// Runs the program with the arguments `args`, the first of which is its own name.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -85,6 +91,7 @@ fn other(command: Command) -> u8 {
             Err(error) => clap_exit(&error),
         },
         Command::Cluster(cluster) => cluster::command(&cluster),
+        Command::Snapshot(args) => snapshot::command(args),
         Command::Serve => serve::command(std::iter::empty()),
     }
 }

@@ -392,6 +392,8 @@ pub struct SnapshotConfig {
     pub timeout_sec: u64,
     /// How many are kept. Invariant: at least 1.
     pub retention_count: u32,
+    /// Root of the local store; empty for that of MOONCAKE_SNAPSHOT_LOCAL_PATH.
+    pub local_path: String,
     /// `local`, `s3` or empty.
     pub object_store_type: String,
     /// `embedded`, `payload`, `redis` or empty.
@@ -414,6 +416,7 @@ impl Default for SnapshotConfig {
             interval_sec: 600,
             timeout_sec: 300,
             retention_count: 2,
+            local_path: String::new(),
             object_store_type: String::new(),
             catalog_store_type: String::new(),
             catalog_store_connstring: String::new(),

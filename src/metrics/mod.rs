@@ -13,7 +13,7 @@ pub mod rpc;
 pub mod summary;
 pub mod text;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::model::Descriptor;
 use crate::wire::Function;
@@ -24,6 +24,27 @@ use text::{Value, Values};
 const VALUE_BYTES_BOUNDS: &[u64] =
     &[4_096, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216, 67_108_864];
 
+/// Milliseconds, from a small table to a slow disk.
+const SNAPSHOT_MS_BOUNDS: &[u64] = &[10, 50, 100, 500, 1_000, 5_000, 10_000, 60_000, 300_000];
+
+/// Catalog snapshots that ended.
+#[derive(Debug)]
+pub struct SnapshotCounters {
+    /// Published ones.
+    pub successes: AtomicU64,
+    /// Failed ones.
+    pub failures: AtomicU64,
+    /// Milliseconds that each took, failed ones included.
+    pub times: Histogram,
+}
+
+impl Default for SnapshotCounters {
+    fn default() -> Self {
+        let (successes, failures) = (AtomicU64::new(0), AtomicU64::new(0));
+        SnapshotCounters { successes, failures, times: Histogram::new(SNAPSHOT_MS_BOUNDS) }
+    }
+}
+
 /// The counters of one process.
 #[derive(Debug)]
 pub struct Metrics {
@@ -33,6 +54,8 @@ pub struct Metrics {
     pub cache: cache::CacheCounters,
     /// Sizes of values whose write was started.
     pub value_sizes: Histogram,
+    /// Catalog snapshots of this process.
+    pub snapshots: SnapshotCounters,
     /// Client connections open now.
     pub connections: AtomicUsize,
 }
@@ -43,6 +66,7 @@ impl Default for Metrics {
             rpc: rpc::RpcCounters::default(),
             cache: cache::CacheCounters::default(),
             value_sizes: Histogram::new(VALUE_BYTES_BOUNDS),
+            snapshots: SnapshotCounters::default(),
             connections: AtomicUsize::new(0),
         }
     }
@@ -72,10 +96,14 @@ impl Metrics {
             ("file_cache_hit_bytes_total", &cache.file_hit_bytes),
             ("valid_get_nums_", &cache.valid_gets),
             ("total_get_nums_", &cache.total_gets),
+            ("master_snapshot_success", &self.snapshots.successes),
+            ("master_snapshot_fail", &self.snapshots.failures),
         ] {
             values.count(name, counter);
         }
         values.set("master_value_size_bytes", Value::Histogram(self.value_sizes.view()));
+        let times = self.snapshots.times.view();
+        values.set("master_snapshot_duration_ms", Value::Histogram(times));
         values.number("master_rpc_connections", self.connections.load(Ordering::Relaxed) as u64);
         process::collect(&mut values);
         values

@@ -19,13 +19,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
-use mooncake_ha_raft::{Node, Role, Status};
+use mooncake_ha_raft::{Machine, Node, Role, Status};
 
 use crate::clock::Clock;
 use crate::leader::LeaderContext;
 use crate::leader::clock::LeaderClock;
 use crate::model::{ClientId, Millis};
 use crate::state::command::Command;
+use crate::state::image::FrozenState;
 pub use crate::state::leadership::Leadership;
 use crate::state::reply::Swept;
 use crate::state::{Reply, State};
@@ -106,6 +107,11 @@ impl MasterNode {
     /// Looks at the state between two entries. Keep it short: apply waits meanwhile.
     pub fn look<R>(&self, look: impl FnOnce(&State) -> R) -> R {
         self.inner.machine.look(look)
+    }
+
+    /// Takes handles to the whole state, for a snapshot. Apply waits only while they are taken.
+    pub fn freeze(&self) -> FrozenState {
+        self.inner.machine.freeze()
     }
 
     /// Notes that a client lives, for as long as this node leads.

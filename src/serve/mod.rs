@@ -23,6 +23,7 @@ use crate::metrics::Metrics;
 use crate::node::MasterNode;
 use crate::node::settings::NodeSettings;
 use crate::rpc::{self, Service, StorageAnswer};
+use crate::snapshotter::{self, Snapshotter};
 use ports::Ports;
 
 /// How long a node that hands over waits to hear where its successor serves clients.
@@ -36,6 +37,7 @@ const LINGER: Duration = Duration::from_millis(1_000);
 /// Errors: whatever keeps the node from serving, as a chain that ends with the cause.
 pub async fn run(config: Config) -> anyhow::Result<()> {
     let ports = Ports::bind(&config).await?;
+    let catalog = snapshotter::open_catalog(&config)?;
     let clock = Arc::new(SystemClock::default());
     let metrics = Arc::new(Metrics::default());
     let (rpc_address, admin_address) = (ports.rpc.local_addr()?, ports.admin.local_addr()?);
@@ -52,10 +54,17 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         (advertised(&config, rpc_address), advertised(&config, admin_address));
     let settings = NodeSettings::new(&config, &rpc_told, &admin_told);
     let raft = cluster::raft_config(&config)?;
-    let node = MasterNode::open(raft, settings, clock)
+    let node = MasterNode::open(raft, settings, clock.clone())
         .await
         .context("the data directory cannot be used")?;
     admin.opened(node.clone());
+    let snapshots = catalog.map(|catalog| {
+        let metrics = Arc::clone(&metrics);
+        let snapshotter = Snapshotter::new(&config, catalog, node.clone(), metrics, clock);
+        let snapshotter = Arc::new(snapshotter);
+        admin.takes_snapshots(Arc::clone(&snapshotter));
+        tokio::spawn(snapshotter.run())
+    });
     let reporter = config.admin.is_metric_reporting.then(|| tokio::spawn(admin::report(admin)));
 
     let service = Arc::new(rpc_service(&config, &node, &metrics));
@@ -71,9 +80,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     );
 
     let reason = until_stopped(&node).await;
-    if let Some(reporter) = reporter {
-        reporter.abort();
-    }
+    reporter.into_iter().chain(snapshots).for_each(|task| task.abort());
     if node.hand_over().await {
         linger(&node).await;
     }

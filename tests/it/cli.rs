@@ -1,4 +1,5 @@
 //! The program as an operator meets it: what goes to which stream, and how it ends.
 
 mod serve;
+mod snapshot;
 mod usage;

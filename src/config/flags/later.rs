@@ -157,13 +157,6 @@ pub(super) const FLAGS: &[FlagSpec] = &[
     ),
     later(
         Group::Snapshot,
-        "enable_snapshot",
-        "false",
-        Kind::Switch(|c, on| c.snapshot.is_enabled = on),
-        "take catalog snapshots",
-    ),
-    later(
-        Group::Snapshot,
         "enable_snapshot_restore",
         "false",
         Kind::Switch(|c, on| c.snapshot.is_restore_enabled = on),
@@ -171,24 +164,10 @@ pub(super) const FLAGS: &[FlagSpec] = &[
     ),
     later(
         Group::Snapshot,
-        "snapshot_interval_seconds",
-        "600",
-        Kind::Whole64(1, i64::MAX as u64, |c, sec| c.snapshot.interval_sec = sec),
-        "seconds between two catalog snapshots",
-    ),
-    later(
-        Group::Snapshot,
         "snapshot_child_timeout_seconds",
         "300",
         Kind::Whole64(1, i64::MAX as u64, |c, sec| c.snapshot.timeout_sec = sec),
         "seconds that one may take",
-    ),
-    later(
-        Group::Snapshot,
-        "snapshot_retention_count",
-        "2",
-        Kind::Whole32(1, u32::MAX, |c, number| c.snapshot.retention_count = number),
-        "catalog snapshots that are kept",
     ),
     later(
         Group::Snapshot,
@@ -203,13 +182,6 @@ pub(super) const FLAGS: &[FlagSpec] = &[
         "",
         Kind::Text(|c, text| take(&mut c.snapshot.object_store_type, text)),
         "older name of snapshot_object_store_type",
-    ),
-    later(
-        Group::Snapshot,
-        "snapshot_object_store_type",
-        "",
-        Kind::Text(|c, text| take(&mut c.snapshot.object_store_type, text)),
-        "local or s3",
     ),
     later(
         Group::Snapshot,

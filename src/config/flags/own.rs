@@ -126,6 +126,14 @@ pub(super) const FLAGS: &[FlagSpec] = &[
     .own(),
     FlagSpec::new(
         Group::Snapshot,
+        "snapshot_local_path",
+        "",
+        Kind::Text(|c, text| c.snapshot.local_path = text.to_owned()),
+        "root of the local store; empty takes MOONCAKE_SNAPSHOT_LOCAL_PATH, as the peer does",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Snapshot,
         "restore_survival",
         "rfc",
         Kind::Checked("rfc|lease|complete", |c, text| {

@@ -233,10 +233,11 @@ fn contradictions_show_both_numbers() {
 
 #[test]
 fn flags_of_later_parts_are_named_in_one_warning() {
-    let settings = flags(&["--enable_offload", "--enable_snapshot=true", "--enable_offload=false"]);
+    let settings =
+        flags(&["--enable_offload", "--enable_kv_events=true", "--enable_offload=false"]);
     assert_eq!(
         settings.unwrap().warnings,
-        ["not built yet and ignored: enable_offload, enable_snapshot"]
+        ["not built yet and ignored: enable_offload, enable_kv_events"]
     );
     assert!(flags(&["--offload_cap_ratio=2"]).is_err());
 }

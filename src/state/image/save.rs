@@ -32,17 +32,32 @@ impl FrozenState {
     ///
     /// Errors: those of the writer, or of the compression library.
     pub fn save(self, to: &mut dyn Write) -> std::io::Result<()> {
-        let payloads = self.encode().map_err(std::io::Error::other)?;
+        let payloads = self.encode(self.extension(), false).map_err(std::io::Error::other)?;
         snapshot::write_container(&payloads, to).map_err(std::io::Error::other)
     }
 
-    fn encode(&self) -> Result<snapshot::Payloads, snapshot::SnapshotError> {
+    /// The files of a catalog snapshot of the state at this entry of this term, with the read leases that this
+    /// leader has granted so far.
+    ///
+    /// Errors: those of the compression library, or a file beyond the format's bounds.
+    pub fn payloads(
+        &self,
+        applied_index: u64,
+        applied_term: u64,
+    ) -> Result<snapshot::Payloads, snapshot::SnapshotError> {
+        self.encode(Extension { applied_index, applied_term, ..self.extension() }, true)
+    }
+
+    fn encode(
+        &self,
+        mut extension: Extension,
+        has_leases: bool,
+    ) -> Result<snapshot::Payloads, snapshot::SnapshotError> {
         let mut encoder = SnapshotEncoder::new()?;
-        let mut extension = self.extension();
         for (index, mut objects) in (0_u16..).zip(self.placed()) {
             objects.sort_unstable_by(|a, b| self.name_of(a).cmp(&self.name_of(b)));
             objects.iter().for_each(|object| self.note_progress(object, &mut extension));
-            let images = objects.iter().map(|object| self.object_image(object));
+            let images = objects.iter().map(|object| self.object_image(object, has_leases));
             encoder.shard(index, images)?;
         }
         encoder.finish(&self.globals(extension))
@@ -88,14 +103,14 @@ impl FrozenState {
         uuid(writer.0)
     }
 
-    fn object_image(&self, object: &Object) -> ObjectImage {
+    fn object_image(&self, object: &Object, has_leases: bool) -> ObjectImage {
         let replica = |replica: &Replica| self.replica_image(replica, object.size);
         ObjectImage {
             name: self.object_name(object),
             writer: self.writer_of(object),
             put_start_ms: object.put_start.0,
             size: object.size,
-            lease_ms: 0,
+            lease_ms: if has_leases { object.lease.end().0 } else { 0 },
             soft_pin_ms: object.pin().map(|deadline| deadline.0),
             data_type: object.data_type,
             replicas: object.replicas.iter().map(replica).collect(),

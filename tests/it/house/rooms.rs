@@ -19,7 +19,10 @@ const ROOMS: &[(&str, &[&str])] = &[
         &["leader", "state", "alloc", "model", "clock", "config", "metrics", "raft", "snapshot"],
     ),
     ("rpc", &["wire", "node", "leader", "state", "model", "clock", "config", "metrics"]),
-    ("admin", &["node", "leader", "state", "model", "clock", "config", "metrics", "raft"]),
+    (
+        "admin",
+        &["snapshotter", "node", "leader", "state", "model", "clock", "config", "metrics", "raft"],
+    ),
     ("discovery", &["node", "model", "clock", "config", "metrics"]),
     ("snapshotter", &["node", "model", "clock", "config", "metrics", "snapshot"]),
     ("bootstrap", &["node", "state", "model", "clock", "config", "raft", "snapshot"]),

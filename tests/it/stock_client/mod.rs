@@ -9,6 +9,7 @@ mod metadata;
 mod outage;
 mod read_write;
 mod removal;
+mod snapshots;
 mod soft_pin;
 mod tasks;
 mod upsert;
