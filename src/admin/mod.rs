@@ -3,10 +3,11 @@
 //! Open before the data directory is, so that a node that replays its log can be asked how it is. Pages about
 //! the store need leadership and answer 503 without it; pages about this node (`/health`, `/role`, `/metrics`,
 //! `/api/v1/cluster`) always answer. Only `/query_key` grants a read lease, as on the peer, and only
-//! `/api/v1/remove_all` changes anything in it.
+//! `POST` changes anything: `/api/v1/remove_all` the store, `/api/v1/cluster/...` the cluster.
 
 mod answer;
 mod cluster;
+mod cluster_change;
 mod collect;
 mod health;
 mod keys;
@@ -125,6 +126,11 @@ fn router(door: Arc<Door>) -> Router {
         .route("/api/v1/object", get(object::object))
         .route("/api/v1/soft_pins", get(soft_pins::soft_pins))
         .route("/api/v1/cluster", get(cluster::cluster))
+        .route("/api/v1/cluster/add", post(cluster_change::add))
+        .route("/api/v1/cluster/promote", post(cluster_change::promote))
+        .route("/api/v1/cluster/remove", post(cluster_change::remove))
+        .route("/api/v1/cluster/transfer_leader", post(cluster_change::transfer_leader))
+        .route("/api/v1/cluster/snapshot", post(cluster_change::snapshot))
         .fallback(answer::not_found)
         .method_not_allowed_fallback(answer::not_found)
         .with_state(door)

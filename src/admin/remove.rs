@@ -1,4 +1,4 @@
-//! `POST /api/v1/remove_all`: the one page that changes the store.
+//! `POST /api/v1/remove_all`: the one page that changes the store; the token that every `POST` needs.
 
 use std::sync::Arc;
 

@@ -332,6 +332,8 @@ pub struct RaftConfig {
     pub node_id: u64,
     /// All members, this node among them; empty for a cluster of one.
     pub peers: Vec<PeerAddress>,
+    /// Whether this node waits to be added to a running cluster instead of forming one with its peers.
+    pub is_joining: bool,
     /// Address the raft port listens on.
     pub address: String,
     /// When a write is answered.
@@ -346,6 +348,7 @@ impl Default for RaftConfig {
             data_dir: PathBuf::from("./mooncake-ha-data"),
             node_id: 1,
             peers: Vec::new(),
+            is_joining: false,
             address: "127.0.0.1".into(),
             durability: Durability::Sync,
             cluster_secret: Secret::default(),

@@ -182,14 +182,16 @@ impl MasterNode {
         self.inner.raft.status()
     }
 
-    /// Hands leadership to another node if this one leads and somebody can take it.
-    pub async fn hand_over(&self) {
-        if self.leader().is_some()
-            && self.status().members.len() > 1
-            && let Err(error) = self.inner.raft.transfer_leader(None).await
-        {
+    /// Hands leadership to another node if this one leads and somebody can take it; answers whether somebody has.
+    pub async fn hand_over(&self) -> bool {
+        if self.leader().is_none() || self.status().members.len() < 2 {
+            return false;
+        }
+        let handed_over = self.inner.raft.transfer_leader(None).await;
+        if let Err(error) = &handed_over {
             tracing::info!(%error, "leadership is not handed over");
         }
+        handed_over.is_ok()
     }
 
     /// Stops replication.

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use mooncake_ha_raft::Node;
+use mooncake_ha_raft::{Node, Role};
 
 use super::error::NodeError;
 use super::machine::StoreMachine;
@@ -31,6 +31,9 @@ const ENTRIES_IN_FLIGHT_MAX: usize = 8;
 
 struct Waiting {
     command: Vec<u8>,
+    /// The term in which it was queued. It is proposed in no other: what the leader decided with it, such as
+    /// the fence of a removal, has lost its meaning when leadership is lost and gained again.
+    term: u64,
     reply: oneshot::Sender<Result<Reply, NodeError>>,
 }
 
@@ -68,6 +71,7 @@ impl Default for ProposeStats {
 #[derive(Clone, Debug)]
 pub struct Proposer {
     queue: mpsc::Sender<Waiting>,
+    role: watch::Receiver<Role>,
     stats: Arc<ProposeStats>,
 }
 
@@ -80,9 +84,10 @@ impl Proposer {
     ) -> Self {
         let (queue, waiting) = mpsc::channel(QUEUE_MAX);
         let stats = Arc::new(ProposeStats::default());
-        let packer = Packer { raft, machine, clock, stats: Arc::clone(&stats) };
+        let role = raft.watch_role();
+        let packer = Packer { raft, role: role.clone(), machine, clock, stats: Arc::clone(&stats) };
         tokio::spawn(packer.run(waiting));
-        Proposer { queue, stats }
+        Proposer { queue, role, stats }
     }
 
     /// Has a command applied and returns its reply.
@@ -91,9 +96,10 @@ impl Proposer {
     pub async fn propose(&self, command: &Command) -> Result<Reply, NodeError> {
         let command = encode::encode_command(command)
             .map_err(|error| NodeError::TooLarge(error.to_string()))?;
+        let term = leading_term(&self.role)?;
         let (reply, answered) = oneshot::channel();
         let stopped = || NodeError::Unavailable("the proposer has stopped".into());
-        self.queue.send(Waiting { command, reply }).await.map_err(|_| stopped())?;
+        self.queue.send(Waiting { command, term, reply }).await.map_err(|_| stopped())?;
         answered.await.map_err(|_| NodeError::OutcomeUnknown("the proposer has stopped".into()))?
     }
 
@@ -105,6 +111,7 @@ impl Proposer {
 
 struct Packer {
     raft: Node<StoreMachine>,
+    role: watch::Receiver<Role>,
     machine: Arc<StoreMachine>,
     clock: Arc<LeaderClock>,
     stats: Arc<ProposeStats>,
@@ -126,6 +133,7 @@ impl Packer {
             let Ok(permit) = Arc::clone(&in_flight).acquire_owned().await else { return };
             let (batch, rest) = gather(first, &mut waiting);
             left_over = rest;
+            let Some(batch) = self.of_this_term(batch) else { continue };
             let entry = self.pack(&batch);
             let (raft, stats) = (self.raft.clone(), Arc::clone(&self.stats));
             tokio::spawn(async move {
@@ -141,6 +149,20 @@ impl Packer {
         }
     }
 
+    /// The commands that were queued in the term in which this node leads now; the others are refused, and
+    /// their callers may try again. `None` if none is left.
+    fn of_this_term(&self, batch: Vec<Waiting>) -> Option<Vec<Waiting>> {
+        let leading = leading_term(&self.role);
+        let (current, past): (Vec<_>, Vec<_>) =
+            batch.into_iter().partition(|waiting| leading.as_ref() == Ok(&waiting.term));
+        for waiting in past {
+            let hint = format!("it led in term {}", waiting.term);
+            // The caller may have gone; nothing was done.
+            let _ = waiting.reply.send(Err(NodeError::NotLeader { hint }));
+        }
+        (!current.is_empty()).then_some(current)
+    }
+
     fn pack(&self, batch: &[Waiting]) -> Bytes {
         let now = self.clock.now(self.machine.view().clock());
         let stamp = Stamp { now, seed: rand::random() };
@@ -151,6 +173,19 @@ impl Packer {
         self.stats.bytes.fetch_add(entry.len() as u64, Ordering::Relaxed);
         self.stats.batches.observe(batch.len() as u64);
         Bytes::from(entry)
+    }
+}
+
+/// The term in which this node leads. Errors: it does not.
+fn leading_term(role: &watch::Receiver<Role>) -> Result<u64, NodeError> {
+    match &*role.borrow() {
+        Role::Leader { term, .. } => Ok(*term),
+        Role::Follower { leader, .. } => {
+            let hint = leader.as_ref().map_or("no leader is known".into(), |leader| {
+                format!("node {} at {} does", leader.id, leader.addr)
+            });
+            Err(NodeError::NotLeader { hint })
+        }
     }
 }
 

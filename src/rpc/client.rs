@@ -274,6 +274,15 @@ impl RawConnection {
         self.writer.write_all(bytes).await
     }
 
+    /// Whether a connection on which nothing is expected can carry another request: it was not closed, and
+    /// nothing came unasked.
+    pub fn is_idle(&self) -> bool {
+        let mut byte = [0; 1];
+        let read = self.frames.stream.try_read(&mut byte);
+        let is_quiet = read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        is_quiet && self.frames.buffer.is_empty()
+    }
+
     /// Ends the sending direction. Errors: those of the socket.
     pub async fn finish(&mut self) -> io::Result<()> {
         self.writer.shutdown().await

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Service;
 use super::dispatch::dispatch;
@@ -28,8 +28,9 @@ const BUFFER_KEEP_BYTES: usize = 256 << 10;
 /// Answers are sent once this much has gathered, even while more requests wait.
 const SEND_BYTES: usize = 256 << 10;
 
-/// The start of a frame may wait this long for its end.
-const FRAME_STALL_MAX: Duration = Duration::from_secs(60);
+/// A frame must be complete this long after its first byte: a client that sends a byte now and then does not
+/// hold its connection for ever.
+const FRAME_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// An answer may stay unread this long.
 const SEND_STALL_MAX: Duration = Duration::from_secs(60);
@@ -50,7 +51,7 @@ pub enum Closed {
     #[error(transparent)]
     Io(#[from] std::io::Error),
     /// Nothing moved for too long.
-    #[error("{0} for too long")]
+    #[error("{0} in time")]
     Stalled(&'static str),
 }
 
@@ -61,25 +62,34 @@ pub async fn serve(mut socket: TcpStream, service: &Service) -> Result<(), Close
     socket.set_nodelay(service.is_no_delay)?;
     let mut input = BytesMut::new();
     let mut output = Vec::new();
+    let mut frame_due = None;
     loop {
-        answer_all(&mut socket, service, &mut input, &mut output).await?;
+        let has_answered = answer_all(&mut socket, service, &mut input, &mut output).await?;
         send(&mut socket, &mut output).await?;
-        if !receive(&mut socket, service, &mut input).await? {
+        if has_answered || input.is_empty() {
+            frame_due = None;
+        }
+        if !input.is_empty() {
+            frame_due.get_or_insert_with(|| Instant::now() + FRAME_TIME_MAX);
+        }
+        if !receive(&mut socket, service, &mut input, frame_due).await? {
             return Ok(());
         }
     }
 }
 
-/// Handles every complete frame of `input`.
+/// Handles every complete frame of `input`; returns whether there was one.
 async fn answer_all(
     socket: &mut TcpStream,
     service: &Service,
     input: &mut BytesMut,
     output: &mut Vec<u8>,
-) -> Result<(), Closed> {
+) -> Result<bool, Closed> {
+    let mut has_answered = false;
     while let Some((head, length)) = RequestHead::parse(input)? {
         // The buffer grows with what arrives, never by the length that a head announces.
-        let Some(frame) = input.get(..length) else { return Ok(()) };
+        let Some(frame) = input.get(..length) else { return Ok(has_answered) };
+        has_answered = true;
         answer(service, &head, frame, output).await?;
         input.advance(length);
         if output.len() >= SEND_BYTES {
@@ -89,7 +99,7 @@ async fn answer_all(
     if input.is_empty() && input.capacity() > BUFFER_KEEP_BYTES {
         *input = BytesMut::new();
     }
-    Ok(())
+    Ok(has_answered)
 }
 
 /// Answers one request: here, through the leader, or not at all.
@@ -147,18 +157,20 @@ async fn receive(
     socket: &mut TcpStream,
     service: &Service,
     input: &mut BytesMut,
+    frame_due: Option<Instant>,
 ) -> Result<bool, Closed> {
     if input.is_empty() {
         // An idle connection holds no buffer.
         match service.idle_timeout {
             Some(limit) => timeout(limit, socket.readable())
                 .await
-                .map_err(|_| Closed::Stalled("the connection was idle"))??,
+                .map_err(|_| Closed::Stalled("nothing was asked"))??,
             None => socket.readable().await?,
         }
     }
     input.reserve(READ_BYTES.max(input.len()));
-    let received = timeout(FRAME_STALL_MAX, socket.read_buf(input))
+    let due = frame_due.unwrap_or_else(|| Instant::now() + FRAME_TIME_MAX);
+    let received = timeout_at(due, socket.read_buf(input))
         .await
         .map_err(|_| Closed::Stalled("a frame was not completed"))??;
     Ok(received > 0)

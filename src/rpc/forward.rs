@@ -101,7 +101,10 @@ impl Forwarder {
         let mut idle = self.idle.lock();
         // Connections to earlier leaders are of no use.
         idle.retain(|address, _| address == leader);
-        idle.get_mut(leader)?.pop()
+        let connections = idle.get_mut(leader)?;
+        // The leader closes what stood idle for too long, or was restarted meanwhile. A write sent there would
+        // count as one whose outcome is unknown, although it never arrived.
+        std::iter::from_fn(|| connections.pop()).find(RawConnection::is_idle)
     }
 
     fn give_back(&self, leader: Arc<str>, connection: RawConnection) {
@@ -169,6 +172,33 @@ fn is_repeatable(function: Function) -> bool {
 mod tests {
     use super::*;
     use crate::wire::frame::RequestHead;
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn a_connection_that_the_leader_has_closed_is_not_used_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let leader: Arc<str> = listener.local_addr().unwrap().to_string().into();
+        let forwarder = Forwarder::default();
+        let mut served = Vec::new();
+        for _ in 0..2 {
+            let connection = forwarder.connect(&leader).await.unwrap();
+            served.push(listener.accept().await.unwrap().0);
+            forwarder.give_back(Arc::clone(&leader), connection);
+        }
+        let open = served.remove(0);
+        drop(served);
+        let newest_is_idle = || forwarder.idle.lock()[&leader].last().unwrap().is_idle();
+        let seen = async {
+            while newest_is_idle() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(CONNECT_MAX, seen).await.expect("the end of the connection is seen");
+        let taken = forwarder.take_idle(&leader).unwrap();
+        assert!(taken.is_idle(), "the older one, which is open");
+        assert!(forwarder.take_idle(&leader).is_none());
+        drop(open);
+    }
 
     #[test]
     fn a_marked_frame_has_the_same_call_and_the_mark_as_attachment() {

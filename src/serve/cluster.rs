@@ -14,6 +14,7 @@ pub(super) fn raft_config(config: &Config) -> anyhow::Result<mooncake_ha_raft::C
     let cluster = &config.storage.cluster_id;
     let mut settings = mooncake_ha_raft::Config::new(raft.node_id, cluster, &raft.data_dir);
     settings.peers = raft.peers.iter().map(|p| (p.node_id, p.address.clone())).collect();
+    settings.join = raft.is_joining;
     settings.secret =
         Some(raft.cluster_secret.reveal().to_owned()).filter(|secret| !secret.is_empty());
     if !raft.peers.is_empty() {

@@ -26,6 +26,12 @@ use crate::rpc::{self, Service, StorageAnswer};
 use crate::snapshotter::{self, Snapshotter};
 use ports::Ports;
 
+/// How long a node that hands over waits to hear where its successor serves clients.
+const ANNOUNCEMENT_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Time for clients to go to the successor. They need milliseconds after the news; calls under way need longer.
+const LINGER: Duration = Duration::from_millis(1_000);
+
 /// Runs a node until it is told to stop.
 ///
 /// Errors: whatever keeps the node from serving, as a chain that ends with the cause.
@@ -75,7 +81,9 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
 
     let reason = until_stopped(&node).await;
     reporter.into_iter().chain(snapshots).for_each(|task| task.abort());
-    node.hand_over().await;
+    if node.hand_over().await {
+        linger(&node).await;
+    }
     let _ = stop.send(true);
     while doors.join_next().await.is_some() {}
     node.shutdown().await;
@@ -112,6 +120,17 @@ fn rpc_service(config: &Config, node: &MasterNode, metrics: &Arc<Metrics>) -> Se
 
 fn discovery_of(node: &MasterNode) -> Discovery {
     Discovery { leadership: node.machine().watch_leadership(), node_id: node.settings().node_id }
+}
+
+/// Keeps the doors open after a hand-over: clients hear here who leads now, and calls that still come are passed
+/// on. A client that finds its old leader's port closed tries it for more than four seconds.
+async fn linger(node: &MasterNode) {
+    let own = node.settings().node_id;
+    let mut leadership = node.machine().watch_leadership();
+    let told = leadership.wait_for(|told| told.as_ref().is_some_and(|told| told.node_id != own));
+    // Without an announcement there is nothing to wait for any longer.
+    let _ = tokio::time::timeout(ANNOUNCEMENT_WAIT_MAX, told).await;
+    tokio::time::sleep(LINGER).await;
 }
 
 /// Waits for a signal or for a failure that the node must not survive; answers the latter.

@@ -11,6 +11,7 @@
 
 mod admin;
 mod cli;
+mod cluster;
 mod discovery;
 mod hostile;
 mod house;

@@ -62,6 +62,14 @@ pub(super) const FLAGS: &[FlagSpec] = &[
     .own(),
     FlagSpec::new(
         Group::Raft,
+        "join",
+        "false",
+        Kind::Switch(|c, on| c.raft.is_joining = on),
+        "an empty node waits to be added to a running cluster instead of forming one with its peers",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Raft,
         "raft_address",
         "127.0.0.1",
         Kind::Text(|c, text| c.raft.address = text.to_owned()),

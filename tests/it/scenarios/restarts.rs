@@ -109,3 +109,35 @@ async fn a_restart_in_the_middle_of_many_restarts_changes_nothing() {
         assert_eq!((node.keys(), node.pins()), (5 * (round + 1), 5 * (round as usize + 1)));
     }
 }
+
+#[tokio::test]
+async fn a_compacted_log_and_its_tail_give_everything_back() {
+    let mut node = TestNode::start(&[]).await;
+    let writer = node.owner(1, MIB).await;
+    node.owner(2, MIB).await;
+    for n in 0..50 {
+        writer.put(&format!("old{n}"), &pinned(Some(60_000 + n))).await;
+    }
+    let open = writer.start("open", 10, &pinned(Some(9_000))).await.unwrap();
+    for round in 0..3 {
+        assert!(node.master().raft().trigger_snapshot().await.unwrap().is_some());
+        for n in 0..10 {
+            writer.put(&format!("tail{round}.{n}"), &copies(2)).await;
+            writer.remove(&format!("old{}", 10 * round + n), true).await.unwrap();
+        }
+    }
+    assert!(node.master().status().log.snapshot.is_some());
+    let (deadline, replicas) = (node.deadline("old40"), writer.replicas("tail1.3").await);
+    assert!(deadline.is_some());
+    for _ in 0..2 {
+        node.restart().await;
+        node.assert_sound();
+        assert_eq!((node.keys(), node.pins()), (20 + 30 + 1, 20));
+        assert_eq!(node.deadline("old40"), deadline);
+        assert_eq!(node.caller(9).await.replicas("tail1.3").await, replicas);
+    }
+    let writer = node.caller(1).await;
+    assert_eq!(writer.end("open").await, Ok(()));
+    let found = writer.replicas("open").await.unwrap().replicas;
+    assert_eq!(place(&found[0]), place(&open[0]));
+}
