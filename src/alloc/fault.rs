@@ -1,7 +1,7 @@
 //! What can be wrong with an allocator's table, each fault with its place.
 //!
 //! Read by an operator who restores a catalog snapshot and by the programmer of a failed check. A
-//! fault never damages anything: the table is refused, and [`super::rebuild`] can place the live
+//! fault never damages anything: the table is refused, and [`super::rebuild()`] can place the live
 //! ranges anew.
 
 /// A fault of a saved table, of the handles that claim its nodes, or of the requested range.
