@@ -127,7 +127,8 @@ impl Loader {
     fn apply(&mut self, title: &str, layer: &[Assignment]) -> Result<(), ConfigError> {
         let mut names = Vec::new();
         for spec in flags::all() {
-            let given = layer.iter().filter(|one| std::ptr::eq(one.spec, spec));
+            // By name, not by address: a constant may lie at several addresses in an optimised build.
+            let given = layer.iter().filter(|one| one.spec.name == spec.name);
             for (count, one) in given.enumerate() {
                 self.store(one)?;
                 if count == 0 {
