@@ -30,6 +30,7 @@ fn every_test_and_file_that_the_page_names_exists() {
     }
     let is_file = |name: &str| {
         files.iter().any(|file| file.ends_with(name) || file.ends_with(format!("src/{name}")))
+            || root.join(name).is_dir()
             || root.join("src").join(name).is_dir()
             || root.join("src/state").join(name).is_dir()
     };
