@@ -214,6 +214,14 @@ impl LogStore {
                 Found::Store { to } => to,
             };
             match self.shared.store()?.read(from, to, bytes_max) {
+                // The store's iterators may miss rows beside which others are being deleted: an entry
+                // that must be there is looked for again.
+                Ok(found)
+                    if found.is_empty() && self.holds(from) && attempt < READ_ATTEMPTS_MAX =>
+                {
+                    attempt += 1;
+                    std::thread::sleep(std::time::Duration::from_millis(5));
+                }
                 Ok(found) => return Ok(found),
                 Err(_) if Some(from) <= self.purged().map(|id| id.index) => return Ok(Vec::new()),
                 Err(error) => {
@@ -226,6 +234,13 @@ impl LogStore {
                 }
             }
         }
+    }
+
+    /// Whether the log has an entry at `index`, as far as its tail knows.
+    fn holds(&self, index: u64) -> bool {
+        let tail = self.shared.tail.lock();
+        let is_before_end = tail.last().is_some_and(|last| index <= last.index);
+        is_before_end && tail.begin().is_some_and(|begin| begin <= index)
     }
 
     /// Reads from memory, or says up to where the store may be asked: what memory holds, or has
