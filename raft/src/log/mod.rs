@@ -214,8 +214,8 @@ impl LogStore {
                 Found::Store { to } => to,
             };
             match self.shared.store()?.read(from, to, bytes_max) {
-                // The store's iterators may miss rows beside which others are being deleted: an entry
-                // that must be there is looked for again.
+                // Seen once in the model test, cause not found: a read came back empty for an entry that
+                // the log holds, while purged rows were being deleted. So it is looked for again.
                 Ok(found)
                     if found.is_empty() && self.holds(from) && attempt < READ_ATTEMPTS_MAX =>
                 {
