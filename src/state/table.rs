@@ -158,6 +158,24 @@ impl ObjectTable {
         }
     }
 
+    /// Looks at a key and where it is filed, under the shard's shared lock.
+    pub fn look_filed<R>(
+        &self,
+        hash: u64,
+        tenant: TenantIdx,
+        key: &[u8],
+        look: impl FnOnce(Option<(ObjectRef, &Object)>) -> R,
+    ) -> R {
+        let index = shard_of(hash);
+        let Some(shard) = self.shard(index) else { return look(None) };
+        let shard = shard.read();
+        let found = shard.slot_of(hash, tenant, key).and_then(|slot| {
+            let at = ObjectRef((slot << SHARD_BITS) | u32::try_from(index).ok()?);
+            Some((at, shard.object(slot)?))
+        });
+        look(found)
+    }
+
     /// Looks at one whole shard under its shared lock.
     pub fn look_shard<R>(&self, index: usize, look: impl FnOnce(&Shard) -> R) -> Option<R> {
         self.shard(index).map(|shard| look(&shard.read()))
