@@ -181,6 +181,22 @@ impl ObjectTable {
         self.shard(index).map(|shard| look(&shard.read()))
     }
 
+    /// How many objects of a shard are chosen, under its shared lock.
+    pub fn count_in_shard(
+        &self,
+        index: usize,
+        is_chosen: impl Fn(ObjectRef, &Object) -> bool,
+    ) -> usize {
+        let low = (index % SHARD_COUNT) as u32;
+        let count = |shard: &Shard| {
+            let filled = shard.slots.iter().zip(0_u32..);
+            let filled = filled.filter_map(|(slot, number)| Some((number, slot.as_deref()?)));
+            let at = |number: u32| ObjectRef((number << SHARD_BITS) | low);
+            filled.filter(|(number, object)| is_chosen(at(*number), object)).count()
+        };
+        self.look_shard(index, count).unwrap_or(0)
+    }
+
     /// Where a key's object is.
     pub fn locate(&self, hash: u64, tenant: TenantIdx, key: &[u8]) -> Option<ObjectRef> {
         let index = shard_of(hash);
