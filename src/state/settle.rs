@@ -139,6 +139,11 @@ impl State {
     /// Takes an object out of the table, frees the memory of the replicas it still has, and forgets what was
     /// derived from it. Replicas that must stay reserved have been moved to the discards before.
     pub(super) fn erase(&mut self, object: ObjectRef) {
+        self.erase_freed(object, None);
+    }
+
+    /// As [`State::erase`], for an object one of whose allocations is free already.
+    pub(super) fn erase_freed(&mut self, object: ObjectRef, freed: Option<(SegmentIdx, u32)>) {
         let hash = self.view.table.peek(object, |found| {
             let tenant = self.tenants.name(found.tenant.0)?;
             Some(super::table::table_hash(tenant, &found.key))
@@ -147,7 +152,8 @@ impl State {
         let Some(erased) = self.view.table.remove(object, hash) else { return };
         self.settle(object, Footprint::of(&erased), Footprint::ABSENT);
         self.transfers.remove(object);
-        for replica in &erased.replicas {
+        let is_held = |replica: &&Replica| freed.is_none() || memory_node(replica) != freed;
+        for replica in erased.replicas.iter().filter(is_held) {
             self.free(&replica.place);
         }
         self.leave_group(erased.group, object);
