@@ -1,11 +1,14 @@
 //! `mooncake-ha snapshot`: looks at the catalog snapshots below a root, without a node, or asks a node for one.
 //!
-//! Nothing but `take` changes anything, whoever wrote the snapshots. Guards its exit codes (`docs/errors.md`): 0 good,
+//! Only `take` and `restore` change a cluster, only `import` writes into a root. Guards its exit codes (`docs/errors.md`): 0 good,
 //! 1 findings or differences, 3 cannot read. What a finding is, is left to the snapshot crate.
 
+mod ask;
 mod diff;
+mod import;
 mod inspect;
 mod list;
+mod restore;
 mod take;
 mod verify;
 
@@ -49,6 +52,10 @@ enum Action {
     Take(take::TakeArgs),
     /// How two of them differ
     Diff(diff::DiffArgs),
+    /// Have an empty cluster take one over
+    Restore(restore::RestoreArgs),
+    /// Put one of another root, such as a real master's, into a root of ours
+    Import(import::ImportArgs),
 }
 
 #[derive(Debug, Args)]
@@ -119,6 +126,8 @@ pub(super) fn command(args: SnapshotArgs) -> u8 {
         Action::Verify(args) => verify::run(args),
         Action::Take(args) => take::run(args),
         Action::Diff(args) => diff::run(args),
+        Action::Restore(args) => restore::run(args),
+        Action::Import(args) => import::run(args),
     };
     match answer {
         Ok(answer) => match super::print(&answer.text) {
