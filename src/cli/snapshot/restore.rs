@@ -59,8 +59,7 @@ fn at_root(args: &RestoreArgs, root: &std::path::Path) -> anyhow::Result<Answer>
     let store = LocalStore::open_existing(root)?;
     let limits = snapshot::Limits::default();
     let catalog = Catalog::new(std::sync::Arc::new(store), &args.cluster_id, limits);
-    let options =
-        RestoreOptions { now_ms: instant(None), survival: args.survival, only: args.id };
+    let options = RestoreOptions { now_ms: instant(None), survival: args.survival, only: args.id };
     let report = snapshot::restore(&catalog, &options)?.report;
     let is_good = report.outcome == Outcome::Restored;
     let text = || format!("dry run, nothing is changed: {report}");
