@@ -10,6 +10,7 @@ pub mod admin;
 pub mod discovery;
 pub mod rpc;
 
+pub mod restore;
 pub mod snapshotter;
 
 pub mod node;
