@@ -28,10 +28,14 @@ use crate::snapshotter::{self, Snapshotter};
 use ports::Ports;
 
 /// How long a node that hands over waits to hear where its successor serves clients.
-const ANNOUNCEMENT_WAIT_MAX: Duration = Duration::from_secs(2);
+const ANNOUNCEMENT_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Time for clients to go to the successor. They need milliseconds after the news; calls under way need longer.
-const LINGER: Duration = Duration::from_millis(1_000);
+/// Time for clients to go to the successor, and then for the last ones to show that they did not. Longer than
+/// the second between two pings of a client. Calls under way need longer.
+const LINGER: Duration = Duration::from_millis(1_200);
+
+/// How often that time is given while calls still come. Clients that know this node alone never stop calling.
+const LINGER_TIMES_MAX: u32 = 4;
 
 /// Runs a node until it is told to stop.
 ///
@@ -87,7 +91,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let reporter = config.admin.is_metric_reporting.then(|| tokio::spawn(admin::report(admin)));
 
     let service = Arc::new(rpc_service(&config, &node, &metrics));
-    doors.spawn(rpc::serve(ports.rpc, service, stopping.clone()));
+    doors.spawn(rpc::serve(ports.rpc, Arc::clone(&service), stopping.clone()));
     if let Some(listener) = ports.discovery {
         doors.spawn(discovery::serve(listener, discovery_of(&node), stopping));
     }
@@ -101,7 +105,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let reason = until_stopped(&node).await;
     reporter.into_iter().chain(snapshots).for_each(|task| task.abort());
     if node.hand_over().await {
-        linger(&node).await;
+        linger(&node, &service).await;
     }
     let _ = stop.send(true);
     while doors.join_next().await.is_some() {}
@@ -161,13 +165,19 @@ fn discovery_of(node: &MasterNode) -> Discovery {
 
 /// Keeps the doors open after a hand-over: clients hear here who leads now, and calls that still come are passed
 /// on. A client that finds its old leader's port closed tries it for more than four seconds.
-async fn linger(node: &MasterNode) {
+async fn linger(node: &MasterNode, service: &Service) {
     let own = node.settings().node_id;
     let mut leadership = node.machine().watch_leadership();
     let told = leadership.wait_for(|told| told.as_ref().is_some_and(|told| told.node_id != own));
     // Without an announcement there is nothing to wait for any longer.
     let _ = tokio::time::timeout(ANNOUNCEMENT_WAIT_MAX, told).await;
-    tokio::time::sleep(LINGER).await;
+    for _ in 0..LINGER_TIMES_MAX {
+        let before = service.passed_on();
+        tokio::time::sleep(LINGER).await;
+        if service.passed_on() == before {
+            return;
+        }
+    }
 }
 
 /// Waits for a signal or for a failure that the node must not survive; answers the latter.
