@@ -160,7 +160,11 @@ fn rpc_service(config: &Config, node: &MasterNode, metrics: &Arc<Metrics>) -> Se
 }
 
 fn discovery_of(node: &MasterNode) -> Discovery {
-    Discovery { leadership: node.machine().watch_leadership(), node_id: node.settings().node_id }
+    Discovery {
+        leadership: node.machine().watch_leadership(),
+        role: node.raft().watch_role(),
+        node_id: node.settings().node_id,
+    }
 }
 
 /// Keeps the doors open after a hand-over: clients hear here who leads now, and calls that still come are passed
