@@ -17,6 +17,7 @@ use super::Counters;
 use super::State;
 use super::clients::ClientTable;
 use super::discards::Discards;
+use super::groups::FrozenGroup;
 use super::guard::Guard;
 use super::interner::Interner;
 use super::leadership::Leadership;
@@ -59,8 +60,8 @@ pub struct FrozenState {
     leadership: Option<Leadership>,
     writers: Interner<ClientId>,
     tenants: Interner<Tenant>,
-    /// Group names by number.
-    groups: Vec<Option<Arc<[u8]>>>,
+    /// By number.
+    groups: Vec<Option<FrozenGroup>>,
 }
 
 impl State {
@@ -82,7 +83,7 @@ impl State {
             leadership: self.leadership.clone(),
             writers: self.writers.clone(),
             tenants: self.tenants.clone(),
-            groups: self.view.groups.names(),
+            groups: self.view.groups.freeze(),
         }
     }
 
