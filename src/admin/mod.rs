@@ -23,6 +23,7 @@ mod snapshots;
 mod soft_pins;
 pub mod te_metadata;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -56,6 +57,8 @@ pub struct Door {
     node: OnceLock<MasterNode>,
     /// Empty if catalog snapshots are off.
     snapshotter: OnceLock<Arc<Snapshotter>>,
+    /// Whether the first restore is not decided yet, so that no client is served.
+    is_restoring: AtomicBool,
     /// Empty if there is no catalog.
     restorer: OnceLock<Arc<Restorer>>,
     metrics: Arc<Metrics>,
@@ -75,6 +78,7 @@ impl Door {
             node: OnceLock::new(),
             snapshotter: OnceLock::new(),
             restorer: OnceLock::new(),
+            is_restoring: AtomicBool::new(false),
             metrics,
             clock,
             durability: config.raft.durability,
@@ -98,6 +102,11 @@ impl Door {
     /// There is a catalog to restore from. Later calls change nothing.
     pub fn restores(&self, restorer: Arc<Restorer>) {
         let _ = self.restorer.set(restorer);
+    }
+
+    /// The first restore begins, or is decided.
+    pub fn set_restoring(&self, is_restoring: bool) {
+        self.is_restoring.store(is_restoring, Ordering::Relaxed);
     }
 
     fn node(&self) -> Result<&MasterNode, Refused> {
