@@ -81,11 +81,13 @@ impl Proposer {
         raft: Node<StoreMachine>,
         machine: Arc<StoreMachine>,
         clock: Arc<LeaderClock>,
+        chance: Box<dyn Fn() -> u64 + Send + Sync>,
     ) -> Self {
         let (queue, waiting) = mpsc::channel(QUEUE_MAX);
         let stats = Arc::new(ProposeStats::default());
         let role = raft.watch_role();
-        let packer = Packer { raft, role: role.clone(), machine, clock, stats: Arc::clone(&stats) };
+        let packer =
+            Packer { raft, role: role.clone(), machine, clock, chance, stats: Arc::clone(&stats) };
         tokio::spawn(packer.run(waiting));
         Proposer { queue, role, stats }
     }
@@ -114,6 +116,7 @@ struct Packer {
     role: watch::Receiver<Role>,
     machine: Arc<StoreMachine>,
     clock: Arc<LeaderClock>,
+    chance: Box<dyn Fn() -> u64 + Send + Sync>,
     stats: Arc<ProposeStats>,
 }
 
@@ -165,7 +168,7 @@ impl Packer {
 
     fn pack(&self, batch: &[Waiting]) -> Bytes {
         let now = self.clock.now(self.machine.view().clock());
-        let stamp = Stamp { now, seed: rand::random() };
+        let stamp = Stamp { now, seed: (self.chance)() };
         let commands: Vec<&[u8]> = batch.iter().map(|waiting| &*waiting.command).collect();
         let entry = encode::join(stamp, &commands);
         self.stats.entries.fetch_add(1, Ordering::Relaxed);

@@ -114,3 +114,6 @@ pub async fn serve(listener: TcpListener, service: Arc<Service>, mut stop: watch
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
