@@ -24,6 +24,10 @@ use crate::wire::{Call, decode_response, encode_request};
 /// The wall clock when a history begins.
 const START_MS: u64 = 1_800_000_000_000;
 
+/// How often and how fast a directory is tried that is still in use.
+const OPENS_MAX: u32 = 2_000;
+const OPEN_PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
+
 struct Running {
     service: Service,
     /// The evictor's memory, which its loop would hold.
@@ -79,14 +83,23 @@ impl Hands {
         hands
     }
 
+    /// Opens the directory, which the threads of an earlier node may still be leaving.
     async fn open(&mut self) {
         let mut raft = mooncake_ha_raft::Config::new(1, "test", self.dir.path().join("data"));
         raft.durability = mooncake_ha_raft::Durability::Async;
-        let rolls = Arc::clone(&self.rolls);
-        let chance = Box::new(move || rolls.fetch_add(1, Ordering::Relaxed));
-        let drive = Drive { chance, has_loops: false };
-        let (settings, clock) = (self.settings.clone(), Arc::clone(&self.clock));
-        let node = MasterNode::open_driven(raft, settings, clock, drive).await.unwrap();
+        let mut tries = 0;
+        let node = loop {
+            let rolls = Arc::clone(&self.rolls);
+            let chance = Box::new(move || rolls.fetch_add(1, Ordering::Relaxed));
+            let drive = Drive { chance, has_loops: false };
+            let (settings, clock) = (self.settings.clone(), Arc::clone(&self.clock));
+            match MasterNode::open_driven(raft.clone(), settings, clock, drive).await {
+                Ok(node) => break node,
+                Err(error) if tries == OPENS_MAX => panic!("{error}"),
+                Err(_) => tries += 1,
+            }
+            tokio::time::sleep(OPEN_PAUSE).await;
+        };
         let order = Mutex::new(node.build_order().await);
         let storage = StorageAnswer::default();
         let service = Service::new(node, Arc::new(Metrics::default()), storage, None, true);

@@ -27,6 +27,8 @@ pub struct SeenKey {
 /// Everything that a step may have changed.
 #[derive(Clone, Debug)]
 pub struct Seen {
+    /// The greatest stamp applied.
+    pub time: u64,
     pub keys: BTreeMap<String, SeenKey>,
     /// Bytes in use on memory that can be reached.
     pub used: u64,
@@ -74,6 +76,7 @@ pub fn look(hands: &Hands) -> Seen {
         keys.insert(key_of(object), SeenKey { copies, is_readable, deadline, lease });
     });
     hands.node().look(|state| Seen {
+        time: state.clock().0,
         keys,
         used: state.segments().memory_usage().0,
         pins: state.deadlines().len() as u64,

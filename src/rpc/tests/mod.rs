@@ -13,7 +13,7 @@ mod mounts;
 mod perform;
 
 use proptest::prelude::*;
-use proptest::test_runner::TestCaseError;
+use proptest::test_runner::{TestCaseError, TestError, TestRunner};
 
 use act::{Act, history};
 use hands::Hands;
@@ -21,6 +21,9 @@ use model::{Model, Rules};
 
 /// Histories in one run of the tests.
 const CASES: u32 = 24;
+
+/// Shorter histories tried after one has failed.
+const SHRINKS_MAX: u32 = 1_500;
 
 fn cases() -> u32 {
     let asked = std::env::var("MOONCAKE_HA_MODEL_CASES").ok();
@@ -34,8 +37,8 @@ async fn live(rules: Rules, history: &[Act]) -> Result<(), TestCaseError> {
     for (at, act) in history.iter().enumerate() {
         let act = model.aim(act);
         let heard = perform::perform(&mut hands, &act).await;
-        model.tick(hands.now(), hands.monotonic_ms());
-        let followed = model.follow(&act, &heard);
+        let ticked = model.tick(&act, hands.now(), hands.monotonic_ms());
+        let followed = ticked.and_then(|()| model.follow(&act, &heard));
         let agreed = followed.and_then(|()| model.compare(&look::look(&hands)));
         agreed.map_err(|why| {
             TestCaseError::fail(format!("step {at}, {act:?}: {why}\nheard: {heard:?}"))
@@ -50,16 +53,18 @@ fn run(rules: Rules, history: &[Act]) -> Result<(), TestCaseError> {
     runtime.block_on(live(rules, history))
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig {
+#[test]
+fn every_call_answers_as_a_model_written_from_the_rfc() {
+    let config = ProptestConfig {
         cases: cases(),
-        max_shrink_iters: 400,
+        max_shrink_iters: SHRINKS_MAX,
         failure_persistence: None,
         ..ProptestConfig::default()
-    })]
-
-    #[test]
-    fn every_call_answers_as_a_model_written_from_the_rfc((rules, history) in history()) {
-        run(rules, &history)?;
+    };
+    let tried = TestRunner::new(config).run(&history(), |(rules, history)| run(rules, &history));
+    if let Err(TestError::Fail(why, (rules, history))) = tried {
+        let steps: Vec<String> = history.iter().map(|act| format!("{act:?}")).collect();
+        panic!("{why}\n{rules:?}\n{}", steps.join("\n"));
     }
+    tried.unwrap();
 }

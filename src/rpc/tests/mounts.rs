@@ -15,6 +15,11 @@ pub fn base_of(n: u8) -> u64 {
     (u64::from(n) + 1) << 32
 }
 
+/// The size that a form of a segment tells.
+pub fn bytes_of(form: u8) -> u64 {
+    [ROOM, ROOM / 2, 0, ROOM][usize::from(form)]
+}
+
 /// Segments 0 and 1 are on one host.
 pub fn endpoint_of(n: u8) -> String {
     format!("h{}:1{n}", n / 2)
@@ -26,7 +31,7 @@ fn segment(n: u8, form: u8, endpoint: &str) -> Segment<&[u8]> {
         id: segment_id(n),
         name: name_text(name_of(n)).as_bytes(),
         base: if form == 3 { 0 } else { base_of(n) },
-        size: [ROOM, ROOM / 2, 0, ROOM][usize::from(form)],
+        size: bytes_of(form),
         te_endpoint: endpoint.as_bytes(),
         protocol: b"tcp",
         host_id: b"",

@@ -3,6 +3,7 @@
 //! `docs/soft-pin.md` leads from each clause of the RFC to these tests. The state's own stories are in
 //! `src/state/tests/soft_pin.rs`; here are the request rules, the sweep by the worker, and reads.
 
+mod edges;
 mod page;
 
 use mooncake_ha::model::ErrorCode;

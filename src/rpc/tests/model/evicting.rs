@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use super::super::act::ROOM;
 use super::super::perform::Heard;
 use super::{Copy, Followed, Model, Phase, Thing, fail};
 
@@ -32,7 +31,7 @@ fn has_evictable(thing: &Thing) -> bool {
 impl Model {
     fn goal(&self) -> Option<Goal> {
         let rooms = self.rooms.values().filter(|room| room.phase != Phase::Ending);
-        let capacity = rooms.count() as u64 * ROOM;
+        let capacity: u64 = rooms.map(|room| room.size).sum();
         let used: u64 = self.used().map(|(.., size)| size).sum();
         let is_high = used * MILLION > self.rules.high_ppm * capacity;
         if !is_high && !self.is_short {

@@ -187,6 +187,7 @@ pub enum Phase {
 #[derive(Clone, Debug)]
 pub struct Room {
     pub owner: u8,
+    pub size: u64,
     pub phase: Phase,
     /// Counts mounts.
     pub order: u64,
@@ -211,6 +212,8 @@ pub struct Model {
     led_since_monotonic: u64,
     /// A write found no room.
     is_short: bool,
+    /// The state's time at the last comparison.
+    state_time: u64,
 }
 
 pub fn fail<T>(why: impl Into<String>) -> Result<T, String> {
@@ -240,13 +243,18 @@ impl Model {
             led_since: now,
             led_since_monotonic: 0,
             is_short: false,
+            state_time: 0,
         }
     }
 
-    /// Takes the time over; it never runs backwards (edge 30).
-    pub fn tick(&mut self, now: u64, monotonic: u64) {
-        assert!(now >= self.now, "time ran back from {} to {now}", self.now);
+    /// Takes the time over; it never runs backwards (edge 30). A new leader may begin earlier than the last
+    /// one ended, if that one's last moments left no trace in the state.
+    pub fn tick(&mut self, act: &Act, now: u64, monotonic: u64) -> Followed {
+        if now < self.now && !matches!(act, Act::Restart) {
+            return fail(format!("time ran back from {} to {now}", self.now));
+        }
         (self.now, self.monotonic) = (now, monotonic);
+        Ok(())
     }
 
     /// Fills in who may do what the act says.
@@ -386,7 +394,11 @@ impl Model {
     }
 
     /// The model against what the master's state shows.
-    pub fn compare(&self, seen: &Seen) -> Followed {
+    pub fn compare(&mut self, seen: &Seen) -> Followed {
+        if seen.time < self.state_time || seen.time > self.now {
+            return fail(format!("state time went from {} to {}", self.state_time, seen.time));
+        }
+        self.state_time = seen.time;
         equal("findings", &seen.findings, &Vec::new())?;
         let (known, shown): (Vec<_>, Vec<_>) =
             (self.things.keys().collect(), seen.keys.keys().collect());

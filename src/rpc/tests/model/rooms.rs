@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::act::{Act, name_of};
-use super::super::mounts::endpoint_of;
+use super::super::mounts::{bytes_of, endpoint_of};
 use super::super::perform::{Heard, Told};
 use super::{Followed, Model, Phase, Room, UNHEARD_GRACE, code, equal, fail};
 
@@ -90,26 +90,26 @@ impl Model {
         if form >= 2 {
             return Err(code::PARAMS);
         }
+        let size = bytes_of(form);
         match self.rooms.get(&n) {
             None => {
-                // The smaller form lies within the larger; the model keeps to the larger one.
-                if form == 1 {
-                    return Err(code::PARAMS);
-                }
                 self.mounts += 1;
                 let order = self.mounts;
-                self.rooms.insert(n, Room { owner: by, phase: Phase::Open, order });
+                self.rooms.insert(n, Room { owner: by, size, phase: Phase::Open, order });
                 Ok(())
             }
             Some(room) if room.phase != Phase::Open => Err(code::STATUS),
-            Some(room) if room.owner == by && form == 0 => Ok(()),
+            Some(room) if room.owner == by && room.size == size => Ok(()),
             Some(_) => Err(code::SEGMENT_EXISTS),
         }
     }
 
     /// ReMountSegment (5.5; edges 14 and 31).
     fn remount(&mut self, by: u8, ns: &[u8]) -> Told<()> {
-        let is_foreign = |n: &u8| self.rooms.get(n).is_some_and(|room| room.owner != by);
+        let is_foreign = |n: &u8| {
+            let known = self.rooms.get(n);
+            known.is_some_and(|room| room.owner != by || room.size != bytes_of(0))
+        };
         if ns.iter().any(is_foreign) {
             return Err(code::PARAMS);
         }

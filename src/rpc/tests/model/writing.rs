@@ -1,6 +1,6 @@
 //! Starts, Ends and Revokes of Puts and Upserts (2, 3).
 
-use super::super::act::{Act, How, ROOM, group_text, key_text, name_of};
+use super::super::act::{Act, How, group_text, key_text, name_of};
 use super::super::mounts::{base_of, endpoint_of};
 use super::super::perform::{Heard, Spot, Told};
 use super::{Aside, Copy, Followed, LAST_INSTANT, Model, Phase, Thing, Wish, code, equal, fail};
@@ -217,9 +217,9 @@ impl Model {
     pub(super) fn place(&self, spot: &Spot, size: u64, is_target: bool) -> Result<Copy, String> {
         equal("size of a replica", &spot.size, &size)?;
         let (from, to) = (spot.address, spot.address + size);
-        let is_in = |n: u8| base_of(n) <= from && to <= base_of(n) + ROOM;
         let mut open = self.rooms.iter().filter(|(_, room)| room.phase == Phase::Open);
-        let Some((&room, _)) = open.find(|(n, _)| is_in(**n)) else {
+        let found = open.find(|(n, room)| base_of(**n) <= from && to <= base_of(**n) + room.size);
+        let Some((&room, _)) = found else {
             return fail(format!("{spot:?} lies in no open segment"));
         };
         equal("endpoint", &spot.endpoint, &endpoint_of(room))?;
@@ -237,8 +237,8 @@ impl Model {
     /// An empty room would have taken it: an allocator rounds up by an eighth at most.
     pub(super) fn expect_full(&self, name: u8, size: u64) -> Followed {
         let open = self.rooms.iter().filter(|(_, room)| room.phase == Phase::Open);
-        for (n, _) in open.filter(|(n, _)| name_of(**n) == name) {
-            if !self.used().any(|(at, ..)| at == *n) && size <= ROOM / 8 * 7 {
+        for (n, room) in open.filter(|(n, _)| name_of(**n) == name) {
+            if !self.used().any(|(at, ..)| at == *n) && size <= room.size / 8 * 7 {
                 return fail(format!("segment {n} is empty and was not used for {size} bytes"));
             }
         }
