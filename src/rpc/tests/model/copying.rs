@@ -98,6 +98,7 @@ impl Model {
         let Some(thing) = self.things.get_mut(key) else { return fail("no such key") };
         thing.copies.extend(placed);
         (thing.transfer, thing.is_odd) = (Some(transfer), true);
+        self.mark(if is_move { "move begun" } else { "copy begun" });
         Ok(())
     }
 
@@ -116,6 +117,7 @@ impl Model {
         if is_revoke || !has_source {
             thing.copies.retain(|copy| !transfer.targets.contains(&copy.id));
             self.drop_empty();
+            self.mark(if is_revoke { "copy revoked" } else { "copy lost its source" });
             return if is_revoke { Ok(()) } else { Err(code::GONE) };
         }
         let mut done = 0;
@@ -129,6 +131,7 @@ impl Model {
         if done < transfer.targets.len() || (is_move && !is_movable) {
             return Err(code::GONE);
         }
+        self.marks.entry(if is_move { "moved" } else { "copied" }).and_modify(|n| *n += 1).or_insert(1);
         if is_move {
             let (moved, kept) = std::mem::take(&mut thing.copies).into_iter().partition(is_source);
             thing.copies = kept;

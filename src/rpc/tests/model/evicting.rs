@@ -69,6 +69,12 @@ impl Model {
             self.judge_amounts(&victims, &goal)?;
         }
         self.judge_order(&victims)?;
+        let things: Vec<&Thing> = victims.keys().map(|key| &self.things[key]).collect();
+        let has_pinned = things.iter().any(|thing| thing.is_pinned(self.now));
+        let has_group = things.iter().any(|thing| !thing.group.is_empty());
+        self.mark_if(!victims.is_empty(), "evicted");
+        self.mark_if(has_pinned, "evicted with a pin");
+        self.mark_if(has_group, "evicted with a group");
         let gone: Vec<u64> = victims.into_values().flatten().collect();
         if !gone.is_empty() || !self.things.values().any(has_evictable) {
             self.is_short = false;

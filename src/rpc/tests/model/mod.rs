@@ -214,6 +214,8 @@ pub struct Model {
     is_short: bool,
     /// The state's time at the last comparison.
     state_time: u64,
+    /// How often something was come across.
+    pub marks: BTreeMap<&'static str, u64>,
 }
 
 pub fn fail<T>(why: impl Into<String>) -> Result<T, String> {
@@ -244,6 +246,17 @@ impl Model {
             led_since_monotonic: 0,
             is_short: false,
             state_time: 0,
+            marks: BTreeMap::new(),
+        }
+    }
+
+    fn mark(&mut self, what: &'static str) {
+        *self.marks.entry(what).or_default() += 1;
+    }
+
+    fn mark_if(&mut self, is_so: bool, what: &'static str) {
+        if is_so {
+            self.mark(what);
         }
     }
 

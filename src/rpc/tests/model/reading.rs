@@ -61,8 +61,11 @@ impl Model {
         let (group, lease) = (thing.group.clone(), self.rules.lease);
         let shown = Shown { spots: spots(thing), lease, checksum: thing.checksum };
         let until = self.now + lease;
+        let is_of_group = |thing: &Thing| !group.is_empty() && thing.group == group;
+        let members = self.things.values().filter(|thing| is_of_group(thing)).count();
+        self.mark_if(members > 1, "a group was leased");
         for (name, thing) in &mut self.things {
-            if name == key || (!group.is_empty() && thing.group == group) {
+            if name == key || is_of_group(thing) {
                 thing.lease = thing.lease.max(until);
             }
         }
@@ -107,6 +110,8 @@ impl Model {
     fn remove_one(&mut self, key: &str, force: bool) -> Told<()> {
         let thing = self.things.get(key).ok_or(code::NOT_FOUND)?;
         if !force && self.is_leased(thing) {
+            let is_promise = thing.lease <= self.now;
+            self.mark(if is_promise { "refused for a promise" } else { "refused for a lease" });
             return Err(code::LEASED);
         }
         if !thing.is_all_done() {
@@ -116,6 +121,7 @@ impl Model {
             return Err(code::HAS_TASK);
         }
         self.things.remove(key);
+        self.mark("removed");
         Ok(())
     }
 
@@ -142,6 +148,7 @@ impl Model {
         let is_cleared = thing.copies.len() < before;
         thing.settle();
         self.drop_empty();
+        self.mark_if(is_cleared, "cleared");
         is_cleared
     }
 }

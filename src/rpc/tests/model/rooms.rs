@@ -134,6 +134,7 @@ impl Model {
         }
         self.rooms.remove(&n);
         self.forget_lost();
+        self.mark("unmounted");
         Ok(())
     }
 
@@ -160,6 +161,7 @@ impl Model {
             None => now - self.led_since_monotonic > UNHEARD_GRACE.max(ttl),
         };
         let gone: BTreeSet<u8> = self.clients.keys().copied().filter(is_silent).collect();
+        self.mark_if(!gone.is_empty(), "client given up");
         self.clients.retain(|client, _| !gone.contains(client));
         for room in self.rooms.values_mut().filter(|room| gone.contains(&room.owner)) {
             room.phase = Phase::Ending;
@@ -178,21 +180,32 @@ impl Model {
     /// Everything whose time is over ends (2.7, 3.7).
     pub(super) fn sweep(&mut self) {
         let (now, release) = (self.now, self.rules.release);
+        let (mut pins, mut writes, mut copies) = (0, 0, 0);
         for thing in self.things.values_mut() {
+            pins += usize::from(thing.deadline.is_some_and(|deadline| deadline <= now));
             thing.deadline = thing.deadline.filter(|deadline| now < *deadline);
             if thing.is_open && thing.began + release < now {
+                writes += 1;
                 thing.copies.retain(|copy| copy.is_done || copy.is_target);
                 thing.settle();
             }
             let is_over = |started: u64| started + release <= now;
             if thing.transfer.take_if(|transfer| is_over(transfer.started)).is_some() {
+                copies += 1;
                 thing.copies.retain(|copy| copy.is_done);
                 thing.settle();
             }
         }
         self.drop_empty();
-        self.aside.retain(|aside| aside.until > now);
-        self.rooms.retain(|_, room| !matches!(room.phase, Phase::Leaving(at) if at <= now));
+        self.mark_if(pins > 0, "pin swept");
+        self.mark_if(writes > 0, "write dropped");
+        self.mark_if(copies > 0, "copy gave up");
+        let is_released = |aside: &super::Aside| aside.until <= now;
+        self.mark_if(self.aside.iter().any(is_released), "memory released");
+        self.aside.retain(|aside| !is_released(aside));
+        let is_over = |room: &Room| matches!(room.phase, Phase::Leaving(at) if at <= now);
+        self.mark_if(self.rooms.values().any(is_over), "left in grace");
+        self.rooms.retain(|_, room| !is_over(room));
         self.forget_lost();
         self.sweep_tasks();
     }

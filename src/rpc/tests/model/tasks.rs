@@ -110,6 +110,7 @@ impl Model {
         let is_forgotten = false;
         let task = Task { client, id, status, message, created, updated, is_forgotten };
         self.tasks.push(task);
+        self.mark("task made");
         Ok(())
     }
 
@@ -124,6 +125,7 @@ impl Model {
                 fetched.push(task.id);
             }
         }
+        self.mark_if(!fetched.is_empty(), "task fetched");
         fetched
     }
 
@@ -139,6 +141,7 @@ impl Model {
         }
         if !task.is_over() {
             task.end(status, "done", now);
+            self.mark("task ended");
         }
         Ok(())
     }
@@ -146,6 +149,7 @@ impl Model {
     /// Tasks that took too long fail; of those that are over only the newest are remembered.
     pub(super) fn sweep_tasks(&mut self) {
         let (now, rules) = (self.now, self.rules.clone());
+        let before = self.count(FAILED);
         for task in &mut self.tasks {
             if task.status == PENDING && task.created + rules.task_pending_timeout < now {
                 task.end(FAILED, "pending timeout", now);
@@ -154,6 +158,7 @@ impl Model {
                 task.end(FAILED, "processing timeout", now);
             }
         }
+        self.mark_if(self.count(FAILED) > before, "task failed in time");
         let is_kept = |task: &Task| task.is_over() && !task.is_forgotten;
         let mut over: Vec<usize> =
             (0..self.tasks.len()).filter(|at| is_kept(&self.tasks[*at])).collect();

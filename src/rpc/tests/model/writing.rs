@@ -94,6 +94,7 @@ impl Model {
             // An unfinished write that is too old; its pin goes with it. Nobody uses its memory before the
             // release timeout of whoever may still be writing it.
             let old = self.things.remove(&asked.key).unwrap_or_else(|| unreachable!());
+            self.mark("a zombie was replaced");
             for copy in old.copies {
                 let copying = old.transfer.as_ref().map_or(0, |transfer| transfer.started);
                 let began = if copy.is_target { copying } else { old.began };
@@ -101,6 +102,7 @@ impl Model {
             }
         }
         let group = asked.how.group.map(group_text).unwrap_or_default();
+        self.mark_if(told.is_ok(), "put");
         self.begin(asked, told, group, asked.how.is_hard, None)
     }
 
@@ -117,10 +119,13 @@ impl Model {
         if old.transfer.is_some() {
             return equal("upsert of a key being copied", told, &Err(code::HAS_TASK));
         }
-        if old.size == asked.size && old.has_done() {
+        let (is_open, has_done) = (old.is_open, old.has_done());
+        if old.size == asked.size && has_done {
+            self.mark("rewritten in place");
             return self.rewrite(asked, told);
         }
         if *told == Err(code::NO_SPACE) {
+            self.mark("upsert without room");
             return self.expect_no_space(asked);
         }
         let deadline = old.deadline.filter(|deadline| self.now < *deadline);
@@ -129,6 +134,9 @@ impl Model {
             false => (asked_group.unwrap_or_default(), asked.how.is_hard),
         };
         let old = old.clone();
+        self.mark(if has_done { "rewritten elsewhere" } else { "preempted" });
+        self.mark_if(deadline.is_some(), "pin inherited");
+        equal("an object with nothing readable is being written", &(is_open || has_done), &true)?;
         // The new memory is found while the old is still in use.
         self.begin(asked, told, group, is_hard, deadline)?;
         for copy in old.copies {
@@ -265,6 +273,7 @@ impl Model {
             return if is_repeat { Ok(()) } else { Err(code::WRITE) };
         }
         let had_done = thing.has_done();
+        let mut change = None;
         let mut done = Vec::new();
         for copy in thing.copies.iter_mut().filter(|copy| is_meant && !copy.is_target) {
             copy.is_done = true;
@@ -273,17 +282,25 @@ impl Model {
         if let Some(wish) = thing.wish.take_if(|wish| {
             !had_done && wish.eligible.iter().any(|id| done.contains(id))
         }) {
+            let before = thing.deadline;
             thing.deadline = match wish.action {
                 0 => thing.deadline.filter(|deadline| now < *deadline),
                 1 if wish.ttl > 0 => Some(now.saturating_add(wish.ttl).min(LAST_INSTANT)),
                 _ => None,
             };
+            change = Some((before, thing.deadline, wish.action));
         }
         if checksum.is_some() || matches!(kind, 0 | 3 | 4) {
             thing.checksum = checksum;
         }
         thing.lease = thing.lease.max(now);
         thing.settle();
+        match change {
+            Some((Some(_), Some(_), 0)) => self.mark("pin preserved"),
+            Some((Some(_), None, _)) => self.mark("pin ended by a write"),
+            Some((_, Some(_), 1)) => self.mark("pin begun"),
+            _ => {}
+        }
         Ok(())
     }
 
@@ -303,6 +320,7 @@ impl Model {
         thing.copies.retain(|copy| !is_meant(copy));
         thing.settle();
         self.drop_empty();
+        self.mark("revoked");
         Ok(())
     }
 }
