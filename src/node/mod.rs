@@ -12,6 +12,7 @@ pub mod read;
 mod regex;
 mod remove;
 pub mod settings;
+mod snapshots;
 mod te_cleanup;
 mod workers;
 

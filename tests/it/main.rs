@@ -15,6 +15,7 @@ mod cluster;
 mod discovery;
 mod hostile;
 mod house;
+mod restore;
 mod scenarios;
 mod scenarios_transfer;
 mod scenarios_upsert;

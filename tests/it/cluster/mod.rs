@@ -4,4 +4,5 @@
 mod crash;
 mod handover;
 mod operator;
-mod trio;
+pub mod trio;
+mod view;
