@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::hands::Hands;
-use crate::model::{Object, Place};
+use crate::model::ids::SHARD_COUNT;
+use crate::model::{Object, ObjectRef, Place};
 use crate::state::State;
 
 /// A copy of a key.
@@ -39,10 +40,11 @@ pub struct Seen {
     pub findings: Vec<String>,
 }
 
-fn each_object(hands: &Hands, mut look: impl FnMut(&State, &Object)) {
+fn each_object(hands: &Hands, mut look: impl FnMut(&State, ObjectRef, &Object)) {
     hands.node().look(|state| {
-        for shard in state.view().table.freeze() {
-            shard.objects().for_each(|object| look(state, object));
+        let table = &state.view().table;
+        for at in (0..SHARD_COUNT).flat_map(|shard| table.refs_in_shard(shard)) {
+            table.peek(at, |object| look(state, at, object));
         }
     });
 }
@@ -54,7 +56,7 @@ fn key_of(object: &Object) -> String {
 pub fn look(hands: &Hands) -> Seen {
     let mut keys = BTreeMap::new();
     let directory = hands.node().machine().view().directory();
-    each_object(hands, |state, object| {
+    each_object(hands, |state, at, object| {
         let copies = object.replicas.iter().filter(|replica| directory.is_valid(replica));
         let copies = copies.map(|replica| {
             let Place::Memory { segment, address, .. } = replica.place else { panic!() };
@@ -72,7 +74,7 @@ pub fn look(hands: &Hands) -> Seen {
             return;
         }
         let is_readable = directory.is_readable(object);
-        let (deadline, lease) = (object.pin().map(|at| at.0), object.lease.end().0);
+        let (deadline, lease) = (object.pin().map(|at| at.0), state.view().lease_end(at, object).0);
         keys.insert(key_of(object), SeenKey { copies, is_readable, deadline, lease });
     });
     hands.node().look(|state| Seen {
