@@ -105,8 +105,7 @@ impl MasterNode {
     ) {
         let rules = self.settings().eviction;
         let arrived = self.machine().arrivals().take();
-        let (usage, totals) =
-            self.look(|state| (state.segments().memory_usage(), *state.totals()));
+        let (usage, totals) = self.look(|state| (state.segments().memory_usage(), *state.totals()));
         match arrived {
             Arrived::These(arrivals) if !order.is_stale(totals.keys) => order.arrive(&arrivals),
             _ => *order = self.build_order().await,

@@ -98,20 +98,12 @@ impl MasterNode {
         let machine = Arc::new(StoreMachine::default());
         let raft = Node::open(raft, Arc::clone(&machine)).await?;
         let clock = Arc::new(LeaderClock::new(clock));
-        let proposer = Proposer::start(raft.clone(), Arc::clone(&machine), Arc::clone(&clock), chance);
+        let proposer =
+            Proposer::start(raft.clone(), Arc::clone(&machine), Arc::clone(&clock), chance);
         let (leader, sweeps) = (RwLock::default(), SweepStats::default());
         let eviction = evict::Eviction::default();
-        let inner = Inner {
-            raft,
-            machine,
-            clock,
-            settings,
-            proposer,
-            leader,
-            sweeps,
-            eviction,
-            has_loops,
-        };
+        let inner =
+            Inner { raft, machine, clock, settings, proposer, leader, sweeps, eviction, has_loops };
         let node = MasterNode { inner: Arc::new(inner) };
         let (following, ready) = tokio::sync::oneshot::channel();
         tokio::spawn(node.clone().follow_role(following));

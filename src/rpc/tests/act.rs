@@ -14,6 +14,8 @@ pub const ROOM: u64 = 64 << 10;
 /// Number of the key that is empty, which no call accepts.
 pub const EMPTY_KEY: u8 = 9;
 const KEYS: u8 = 9;
+/// From here on a number means one of those that suit the act: see `Model::aim`.
+pub const AIMED: u8 = 100;
 const SIZES: [u64; 5] = [1, 100, 5_000, 12_000, 40_000];
 
 /// What a write asks for.
@@ -37,31 +39,119 @@ pub enum Act {
     Pass(u64),
     /// The wall clock is set, relative to what it shows.
     SetWall(i64),
-    Mount { by: u8, n: u8, form: u8 },
-    Remount { by: u8, ns: Vec<u8> },
-    Unmount { by: Option<u8>, n: u8 },
-    Graceful { by: Option<u8>, n: u8, grace: u64 },
-    Ping { by: u8 },
-    Start { by: u8, keys: Vec<u8>, size: u64, how: How, is_upsert: bool, is_batch: bool },
-    End { by: Option<u8>, keys: Vec<u8>, kind: i32, checksum: Option<u64>, is_upsert: bool, is_batch: bool },
-    Revoke { by: Option<u8>, keys: Vec<u8>, kind: i32, is_upsert: bool, is_batch: bool },
-    Read { keys: Vec<u8>, is_batch: bool },
-    Exists { keys: Vec<u8>, is_batch: bool },
-    ReadMatching { pattern: u8 },
-    Remove { keys: Vec<u8>, force: bool, is_batch: bool },
-    RemoveAll { force: bool },
-    RemoveMatching { pattern: u8, force: bool },
-    Clear { by: Option<u8>, keys: Vec<u8>, name: Option<u8> },
-    Transfer { by: u8, key: u8, is_move: bool, from: Option<u8>, to: Vec<u8> },
-    EndTransfer { by: Option<u8>, key: u8, is_move: Option<bool>, is_revoke: bool },
-    MakeTask { key: u8, is_move: bool, from: u8, to: Vec<u8> },
-    Fetch { by: u8, count: u64 },
+    Mount {
+        by: u8,
+        n: u8,
+        form: u8,
+    },
+    Remount {
+        by: u8,
+        ns: Vec<u8>,
+    },
+    Unmount {
+        by: Option<u8>,
+        n: u8,
+    },
+    Graceful {
+        by: Option<u8>,
+        n: u8,
+        grace: u64,
+    },
+    Ping {
+        by: u8,
+    },
+    Start {
+        by: u8,
+        keys: Vec<u8>,
+        size: u64,
+        how: How,
+        is_upsert: bool,
+        is_batch: bool,
+    },
+    End {
+        by: Option<u8>,
+        keys: Vec<u8>,
+        kind: i32,
+        checksum: Option<u64>,
+        is_upsert: bool,
+        is_batch: bool,
+    },
+    Revoke {
+        by: Option<u8>,
+        keys: Vec<u8>,
+        kind: i32,
+        is_upsert: bool,
+        is_batch: bool,
+    },
+    Read {
+        keys: Vec<u8>,
+        is_batch: bool,
+    },
+    Exists {
+        keys: Vec<u8>,
+        is_batch: bool,
+    },
+    ReadMatching {
+        pattern: u8,
+    },
+    Remove {
+        keys: Vec<u8>,
+        force: bool,
+        is_batch: bool,
+    },
+    RemoveAll {
+        force: bool,
+    },
+    RemoveMatching {
+        pattern: u8,
+        force: bool,
+    },
+    Clear {
+        by: Option<u8>,
+        keys: Vec<u8>,
+        name: Option<u8>,
+    },
+    Transfer {
+        by: u8,
+        key: u8,
+        is_move: bool,
+        from: Option<u8>,
+        to: Vec<u8>,
+    },
+    EndTransfer {
+        by: Option<u8>,
+        key: u8,
+        is_move: Option<bool>,
+        is_revoke: bool,
+    },
+    MakeTask {
+        key: u8,
+        is_move: bool,
+        from: u8,
+        to: Vec<u8>,
+    },
+    Fetch {
+        by: u8,
+        count: u64,
+    },
     /// Of the task with that place among those ever made.
-    Complete { by: Option<u8>, task: u8, status: i32 },
-    QueryTask { task: u8 },
-    Status { name: u8 },
-    StatusById { n: u8 },
-    Hosts { clients: Vec<u8> },
+    Complete {
+        by: Option<u8>,
+        task: u8,
+        status: i32,
+    },
+    QueryTask {
+        task: u8,
+    },
+    Status {
+        name: u8,
+    },
+    StatusById {
+        n: u8,
+    },
+    Hosts {
+        clients: Vec<u8>,
+    },
     /// The loops' work.
     Sweep,
     Expire,
@@ -105,12 +195,23 @@ fn key() -> impl Strategy<Value = u8> {
     prop_oneof![60 => 0..KEYS, 1 => Just(EMPTY_KEY)]
 }
 
-fn keys() -> impl Strategy<Value = Vec<u8>> {
-    prop_oneof![3 => key().prop_map(|key| vec![key]), 1 => prop::collection::vec(key(), 2..4)]
+/// Mostly a key that the act can work on.
+fn aimed_key() -> impl Strategy<Value = u8> {
+    prop_oneof![5 => (0..KEYS).prop_map(|n| AIMED + n), 1 => key()]
+}
+
+fn several(key: impl Strategy<Value = u8> + Clone + 'static) -> impl Strategy<Value = Vec<u8>> {
+    let one = key.clone().prop_map(|key| vec![key]);
+    prop_oneof![3 => one, 1 => prop::collection::vec(key, 2..4)]
 }
 
 fn name() -> impl Strategy<Value = u8> {
     prop_oneof![20 => 0..4_u8, 1 => Just(4)]
+}
+
+/// Mostly a name that can take a copy.
+fn aimed_name() -> impl Strategy<Value = u8> {
+    prop_oneof![4 => (0..4_u8).prop_map(|n| AIMED + n), 1 => name()]
 }
 
 fn client() -> impl Strategy<Value = u8> {
@@ -158,14 +259,15 @@ fn kind() -> impl Strategy<Value = i32> {
 fn write() -> impl Strategy<Value = Act> {
     let size = || prop_oneof![60 => prop::sample::select(SIZES.to_vec()), 1 => Just(0)];
     let flags = || (any::<bool>(), any::<bool>());
-    let start = (client(), keys(), size(), how(), flags()).prop_map(
+    let start_keys = prop_oneof![3 => several(key().boxed()), 1 => several(aimed_key().boxed())];
+    let start = (client(), start_keys, size(), how(), flags()).prop_map(
         |(by, keys, size, how, (is_upsert, is_batch))| {
             let is_batch = is_batch || keys.len() > 1;
             Act::Start { by, keys, size, how, is_upsert, is_batch }
         },
     );
     let checksum = prop::option::of(any::<u64>());
-    let end = (anybody(), keys(), kind(), checksum, flags()).prop_map(
+    let end = (anybody(), several(aimed_key().boxed()), kind(), checksum, flags()).prop_map(
         |(by, keys, kind, checksum, (is_upsert, is_batch))| {
             let is_batch = is_batch || keys.len() > 1;
             // The batch form of UpsertEnd has no type.
@@ -173,7 +275,7 @@ fn write() -> impl Strategy<Value = Act> {
             Act::End { by, keys, kind, checksum, is_upsert, is_batch }
         },
     );
-    let revoke = (anybody(), keys(), kind(), flags()).prop_map(
+    let revoke = (anybody(), several(aimed_key().boxed()), kind(), flags()).prop_map(
         |(by, keys, kind, (is_upsert, is_batch))| {
             let is_batch = is_batch || keys.len() > 1;
             let kind = if is_upsert && is_batch { 4 } else { kind };
@@ -185,7 +287,10 @@ fn write() -> impl Strategy<Value = Act> {
 
 fn read_or_remove() -> impl Strategy<Value = Act> {
     let force = || prop::bool::weighted(0.3);
-    let several = || (keys(), any::<bool>()).prop_map(|(keys, b)| (b || keys.len() > 1, keys));
+    let several = || {
+        let keys = several(aimed_key().boxed());
+        (keys, any::<bool>()).prop_map(|(keys, b)| (b || keys.len() > 1, keys))
+    };
     let pattern = || 0..PATTERNS.len() as u8;
     prop_oneof![
         6 => several().prop_map(|(is_batch, keys)| Act::Read { keys, is_batch }),
@@ -196,7 +301,7 @@ fn read_or_remove() -> impl Strategy<Value = Act> {
         1 => prop::bool::weighted(0.1).prop_map(|force| Act::RemoveAll { force }),
         1 => (pattern(), force())
             .prop_map(|(pattern, force)| Act::RemoveMatching { pattern, force }),
-        2 => (anybody(), prop::collection::vec(key(), 0..3), prop::option::of(name()))
+        2 => (anybody(), prop::collection::vec(aimed_key(), 0..3), prop::option::of(name()))
             .prop_map(|(by, keys, name)| Act::Clear { by, keys, name }),
     ]
 }
@@ -219,31 +324,32 @@ fn segment() -> impl Strategy<Value = Act> {
 }
 
 fn copying() -> impl Strategy<Value = Act> {
-    let to = || prop::collection::vec(name(), 0..3);
+    let to = || prop::collection::vec(aimed_name(), 0..3);
     let kind = prop_oneof![8 => Just(None), 1 => any::<bool>().prop_map(Some)];
     // Mostly from where the key lies.
     let from = prop_oneof![4 => Just(None), 1 => name().prop_map(Some)];
     let status = prop_oneof![4 => Just(3), 2 => Just(2), 1 => Just(1)];
     prop_oneof![
-        8 => (client(), key(), any::<bool>(), from, to()).prop_map(
+        8 => (client(), aimed_key(), any::<bool>(), from, to()).prop_map(
             |(by, key, is_move, from, mut to)| {
                 if is_move {
-                    to.resize(1, 1);
+                    to.resize(1, AIMED);
                 }
                 Act::Transfer { by, key, is_move, from, to }
             }
         ),
-        7 => (anybody(), key(), kind, prop::bool::weighted(0.25)).prop_map(
+        7 => (anybody(), aimed_key(), kind, prop::bool::weighted(0.25)).prop_map(
             |(by, key, is_move, is_revoke)| Act::EndTransfer { by, key, is_move, is_revoke }
         ),
-        3 => (key(), any::<bool>(), name(), to()).prop_map(|(key, is_move, from, mut to)| {
+        3 => (aimed_key(), any::<bool>(), name(), to()).prop_map(|(key, is_move, from, mut to)| {
             if is_move {
-                to.resize(1, 1);
+                to.resize(1, AIMED);
             }
             Act::MakeTask { key, is_move, from, to }
         }),
-        2 => (client(), 0..3_u64).prop_map(|(by, count)| Act::Fetch { by, count }),
-        2 => (anybody(), 0..8_u8, status)
+        2 => (prop_oneof![client(), Just(AIMED)], 0..3_u64)
+            .prop_map(|(by, count)| Act::Fetch { by, count }),
+        2 => (anybody(), prop_oneof![0..8_u8, Just(AIMED)], status)
             .prop_map(|(by, task, status)| Act::Complete { by, task, status }),
         1 => (0..8_u8).prop_map(|task| Act::QueryTask { task }),
     ]
@@ -273,20 +379,19 @@ fn race() -> impl Strategy<Value = Act> {
             1 => Just(clear),
         ]
     };
-    let among_calls = key().prop_flat_map(move |key| (call(key), call(key)));
-    let reads = key().prop_map(|key| Act::Read { keys: vec![key], is_batch: false });
+    let among_calls = aimed_key().prop_flat_map(move |key| (call(key), call(key)));
+    let reads = aimed_key().prop_map(|key| Act::Read { keys: vec![key], is_batch: false });
     let with_evictor = (reads, any::<bool>()).prop_map(|(read, is_first)| match is_first {
         true => (read, Act::Evict),
         false => (Act::Evict, read),
     });
-    let upsert = (client(), 0..KEYS, prop::sample::select(SIZES.to_vec()), how()).prop_flat_map(
-        |(by, key, size, how)| {
+    let upsert = (client(), aimed_key(), prop::sample::select(SIZES.to_vec()), how())
+        .prop_flat_map(|(by, key, size, how)| {
             let keys = vec![key];
             let start = Act::Start { by, keys, size, how, is_upsert: true, is_batch: false };
             let remove = Act::Remove { keys: vec![key], force: false, is_batch: false };
             prop_oneof![Just((start.clone(), remove.clone())), Just((remove, start))]
-        },
-    );
+        });
     prop_oneof![3 => among_calls, 2 => with_evictor, 1 => upsert]
         .prop_map(|(one, other)| Act::Race(Box::new(one), Box::new(other)))
 }

@@ -108,9 +108,7 @@ fn every_call_answers_as_a_model_written_from_the_rfc() {
     };
     // The same histories each time, unless somebody asks for more of them.
     let mut runner = match asked_cases() {
-        None => {
-            TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
-        }
+        None => TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha)),
         Some(_) => TestRunner::new(config),
     };
     let marks = Mutex::new(Marks::new());
@@ -127,7 +125,6 @@ fn every_call_answers_as_a_model_written_from_the_rfc() {
     }
     tried.unwrap();
     let marks = marks.into_inner();
-    let missed: Vec<&str> =
-        REACHED.into_iter().filter(|mark| !marks.contains_key(mark)).collect();
+    let missed: Vec<&str> = REACHED.into_iter().filter(|mark| !marks.contains_key(mark)).collect();
     assert_eq!(missed, Vec::<&str>::new(), "never come across; {marks:?}");
 }

@@ -158,10 +158,9 @@ async fn one_call(hands: &Hands, act: &Act) -> Heard {
         | Act::RemoveMatching { .. }
         | Act::Clear { .. } => return remove(hands, act).await,
         Act::Transfer { .. } | Act::EndTransfer { .. } => return transfer(hands, act).await,
-        Act::MakeTask { .. }
-        | Act::Fetch { .. }
-        | Act::Complete { .. }
-        | Act::QueryTask { .. } => return task(hands, act).await,
+        Act::MakeTask { .. } | Act::Fetch { .. } | Act::Complete { .. } | Act::QueryTask { .. } => {
+            return task(hands, act).await;
+        }
         act => return segments(hands, act).await,
     }
     Heard::Nothing

@@ -4,7 +4,6 @@
 //! `src/state/tests/soft_pin.rs`; here are the request rules, the sweep by the worker, and reads.
 
 mod edges;
-mod page;
 
 use mooncake_ha::model::ErrorCode;
 use mooncake_ha::model::time::INSTANT_MS_MAX;

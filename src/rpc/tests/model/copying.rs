@@ -131,7 +131,10 @@ impl Model {
         if done < transfer.targets.len() || (is_move && !is_movable) {
             return Err(code::GONE);
         }
-        self.marks.entry(if is_move { "moved" } else { "copied" }).and_modify(|n| *n += 1).or_insert(1);
+        self.marks
+            .entry(if is_move { "moved" } else { "copied" })
+            .and_modify(|n| *n += 1)
+            .or_insert(1);
         if is_move {
             let (moved, kept) = std::mem::take(&mut thing.copies).into_iter().partition(is_source);
             thing.copies = kept;

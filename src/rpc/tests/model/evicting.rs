@@ -148,9 +148,8 @@ impl Model {
         let has_groups = things().any(|thing| !thing.group.is_empty());
         let pinned = things().filter(|thing| thing.is_pinned(self.now)).count() as u64;
         let all = victims.len() as u64;
-        let is_left = |(key, thing): &(&String, &Thing)| {
-            !victims.contains_key(*key) && self.could_go(thing)
-        };
+        let is_left =
+            |(key, thing): &(&String, &Thing)| !victims.contains_key(*key) && self.could_go(thing);
         let left = self.things.iter().filter(is_left).count() as u64;
         if !has_groups && all > goal.ideal {
             return fail(format!("{all} went where {} were wanted", goal.ideal));

@@ -4,6 +4,7 @@
 //! puts something is believed after checking that the place is free; that there was no place is believed unless
 //! there plainly was one. Numbers in comments name sections of the behaviour notes.
 
+mod aiming;
 mod copying;
 mod evicting;
 mod reading;
@@ -13,7 +14,7 @@ mod writing;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::act::{Act, key_text};
+use super::act::Act;
 use super::look::{Seen, SeenCopy};
 use super::perform::Heard;
 
@@ -268,44 +269,6 @@ impl Model {
         }
         (self.now, self.monotonic) = (now, monotonic);
         Ok(())
-    }
-
-    /// Fills in who may do what the act says.
-    pub fn aim(&self, act: &Act) -> Act {
-        let writer = |keys: &[u8]| {
-            let first = keys.first().and_then(|key| self.things.get(&key_text(*key)));
-            Some(first.map_or(1, |thing| thing.by))
-        };
-        let owner = |n: u8| Some(self.rooms.get(&n).map_or(1, |room| room.owner));
-        let mut act = act.clone();
-        match &mut act {
-            Act::End { by, keys, .. } | Act::Revoke { by, keys, .. } | Act::Clear { by, keys, .. } => {
-                *by = by.or_else(|| writer(keys));
-            }
-            Act::Unmount { by, n } | Act::Graceful { by, n, .. } => *by = by.or_else(|| owner(*n)),
-            Act::Transfer { key, from, .. } => {
-                let thing = self.things.get(&key_text(*key));
-                let lies = thing.and_then(|thing| thing.copies.first());
-                let lies = lies.map_or(0, |copy| super::act::name_of(copy.room));
-                *from = from.or(Some(lies));
-            }
-            Act::EndTransfer { by, key, is_move, .. } => {
-                let thing = self.things.get(&key_text(*key));
-                let open = thing.and_then(|thing| thing.transfer.as_ref());
-                *by = by.or(Some(open.map_or(1, |open| open.by)));
-                *is_move = is_move.or(Some(open.is_some_and(|open| open.is_move)));
-            }
-            Act::Complete { by, task, .. } => {
-                let task = self.tasks.get(usize::from(*task));
-                *by = by.or(Some(task.map_or(1, |task| task.client)));
-            }
-            Act::Race(one, other) => {
-                let (aimed, other_aimed) = (self.aim(one), self.aim(other));
-                (**one, **other) = (aimed, other_aimed);
-            }
-            _ => {}
-        }
-        act
     }
 
     /// Does what an act says and compares what was heard of it.

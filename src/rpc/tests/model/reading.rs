@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::super::act::{Act, PATTERNS, key_text, name_of};
-use super::super::perform::{Heard, Shown, Spot, Told};
 use super::super::mounts::endpoint_of;
+use super::super::perform::{Heard, Shown, Spot, Told};
 use super::{Followed, Model, Thing, code, equal, fail};
 
 /// The keys in which a pattern is found, or nothing if it is none.
@@ -142,9 +142,9 @@ impl Model {
         let Some(thing) = self.things.get_mut(key) else { return false };
         let before = thing.copies.len();
         // What a copy or move reads from stays.
-        thing.copies.retain(|copy| {
-            !copy.is_done || name_of(copy.room) != name || Some(copy.id) == source
-        });
+        thing
+            .copies
+            .retain(|copy| !copy.is_done || name_of(copy.room) != name || Some(copy.id) == source);
         let is_cleared = thing.copies.len() < before;
         thing.settle();
         self.drop_empty();

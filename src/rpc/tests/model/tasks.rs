@@ -22,7 +22,11 @@ pub struct Task {
 }
 
 impl Task {
-    fn is_over(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
+        self.status == PENDING
+    }
+
+    pub fn is_over(&self) -> bool {
         matches!(self.status, FAILED | SUCCESS)
     }
 

@@ -150,7 +150,8 @@ impl Model {
         let Some(thing) = self.things.get_mut(&asked.key) else { return fail("no such key") };
         thing.copies.iter_mut().for_each(|copy| copy.is_done = false);
         let Ok(spots) = told else { return fail("a rewrite in place was refused") };
-        let shown: Vec<_> = spots.iter().map(|spot| (spot.id, spot.address, spot.is_done)).collect();
+        let shown: Vec<_> =
+            spots.iter().map(|spot| (spot.id, spot.address, spot.is_done)).collect();
         let kept = thing.copies.iter().map(|copy| (copy.id, copy.address, false));
         equal("copies to rewrite", &shown, &kept.collect())?;
         let eligible = thing.copies.iter().map(|copy| copy.id).collect();
@@ -279,9 +280,9 @@ impl Model {
             copy.is_done = true;
             done.push(copy.id);
         }
-        if let Some(wish) = thing.wish.take_if(|wish| {
-            !had_done && wish.eligible.iter().any(|id| done.contains(id))
-        }) {
+        if let Some(wish) =
+            thing.wish.take_if(|wish| !had_done && wish.eligible.iter().any(|id| done.contains(id)))
+        {
             let before = thing.deadline;
             thing.deadline = match wish.action {
                 0 => thing.deadline.filter(|deadline| now < *deadline),
