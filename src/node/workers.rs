@@ -49,7 +49,9 @@ impl MasterNode {
                 if let Some(term) = leading {
                     self.unfence_all();
                     tracing::info!(term, "leading");
-                    self.start_loops(term, unfinished, &mut loops);
+                    if self.inner.has_loops {
+                        self.start_loops(term, unfinished, &mut loops);
+                    }
                 } else {
                     self.machine().arrivals().close();
                     tracing::info!(term = now.term(), "following");
@@ -118,7 +120,7 @@ impl MasterNode {
     }
 
     /// Sweeps until nothing is due.
-    async fn sweep(&self) -> Result<(), NodeError> {
+    pub(crate) async fn sweep(&self) -> Result<(), NodeError> {
         let Some(leader) = self.leader() else { return Ok(()) };
         loop {
             let now = self.clock().now(self.machine().view().clock());
@@ -139,7 +141,8 @@ impl MasterNode {
         }
     }
 
-    async fn give_up_silent_clients(&self) -> Result<(), NodeError> {
+    /// Gives up the clients that were silent for too long.
+    pub(crate) async fn give_up_silent_clients(&self) -> Result<(), NodeError> {
         let Some(leader) = self.leader() else { return Ok(()) };
         let now = self.clock().monotonic();
         let expired =
@@ -155,7 +158,8 @@ impl MasterNode {
         self.clean_metadata(&segments).await
     }
 
-    async fn finish_unmounts(&self) -> Result<(), NodeError> {
+    /// Drops what is left of the segments that are going away.
+    pub(crate) async fn finish_unmounts(&self) -> Result<(), NodeError> {
         // Grace times are short, so they do not wait for the sweeper's turn.
         let now = self.clock().now(self.machine().view().clock());
         let is_grace_over = self.machine().look(|state| {
