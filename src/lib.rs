@@ -3,6 +3,7 @@
 //! Rooms in reading order; arrows of use point down this list only (`docs/ARCHITECTURE.md`).
 
 pub mod cli;
+pub mod drill;
 pub mod serve;
 
 pub mod admin;

@@ -5,6 +5,7 @@
 //! peer's forms; the other commands are clap's.
 
 mod cluster;
+mod drill;
 mod help;
 mod interface;
 mod logging;
@@ -45,6 +46,8 @@ enum Command {
     Cluster(cluster::Cluster),
     /// Look at catalog snapshots, or have a running node take one
     Snapshot(snapshot::SnapshotArgs),
+    /// Break a cluster on purpose and tell what clients saw
+    Drill(drill::Drill),
     /// Print the version
     Version,
     /// Print this help, or that of a command
@@ -59,7 +62,8 @@ const EXAMPLES: &str = "Examples:
   mooncake-ha serve --rpc_port=50051 --data_dir=/var/lib/mooncake-ha
   mooncake-ha serve --help
   mooncake-ha cluster status --admin=127.0.0.1:9003
-  mooncake-ha snapshot verify /backup/mooncake";
+  mooncake-ha snapshot verify /backup/mooncake
+  mooncake-ha drill run leader-kill --rounds 3 --report out.html";
 
 /// Runs the program with the arguments `args`, the first of which is its own name.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -91,6 +95,7 @@ fn other(command: Command) -> u8 {
             Err(error) => clap_exit(&error),
         },
         Command::Cluster(cluster) => cluster::command(&cluster),
+        Command::Drill(args) => drill::command(args),
         Command::Snapshot(args) => snapshot::command(args),
         Command::Serve => serve::command(std::iter::empty()),
     }
