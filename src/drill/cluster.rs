@@ -9,6 +9,7 @@ use anyhow::Context;
 use tempfile::TempDir;
 
 use super::admin::AdminPort;
+use super::disk::{Disk, DiskKind};
 use super::link::{Flow, Link};
 use super::ports::free_port;
 use super::process::NodeProcess;
@@ -24,6 +25,8 @@ pub struct ClusterPlan {
     pub flags: Vec<String>,
     /// Whether the nodes reach each other through relays that can be cut.
     pub has_links: bool,
+    /// What their data lies on.
+    pub disk: DiskKind,
 }
 
 /// One node with its doors.
@@ -50,7 +53,9 @@ pub struct Cluster {
     pub nodes: Vec<Node>,
     links: Vec<Link>,
     plan: ClusterPlan,
-    // Dropped last, after the processes that write into it.
+    // Dropped after the processes that write to them.
+    disks: Vec<Disk>,
+    // Dropped last.
     dir: TempDir,
 }
 
@@ -65,13 +70,20 @@ impl Cluster {
         for _ in 0..plan.nodes {
             raft.push(format!("127.0.0.1:{}", port()?));
         }
-        let mut cluster = Cluster { nodes: Vec::new(), links: Vec::new(), plan: plan.clone(), dir };
+        let mut cluster = Cluster {
+            nodes: Vec::new(),
+            links: Vec::new(),
+            plan: plan.clone(),
+            disks: Vec::new(),
+            dir,
+        };
         for (at, address) in raft.iter().enumerate() {
             let peers = match plan.has_links {
                 true => cluster.linked_peers(at, &raft).await?,
                 false => peers_of(&raft),
             };
             let node = cluster.node(at, address, &peers, &[])?;
+            cluster.disks.extend(Disk::mount(plan.disk, &node.data_dir)?);
             cluster.nodes.push(node);
         }
         for node in &mut cluster.nodes {
@@ -145,6 +157,13 @@ impl Cluster {
         self.nodes.get_mut(at).with_context(|| format!("there is no node with the index {at}"))
     }
 
+    /// The disk of a node's own. Errors: it has none.
+    pub fn disk(&self, at: usize) -> anyhow::Result<&Disk> {
+        let node = self.nodes.get(at);
+        let disk = node.and_then(|node| self.disks.iter().find(|disk| disk.is_at(&node.data_dir)));
+        disk.with_context(|| format!("node {} has no disk of its own", at + 1))
+    }
+
     /// Sets what flows from node `from` to node `to` and back on the connections that `from` has made.
     pub fn set_links(&self, flow: impl Fn(&Link) -> Flow) {
         for link in &self.links {
@@ -164,6 +183,16 @@ impl Cluster {
         }
         self.dir.disable_cleanup(true);
         self.dir.path().to_owned()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // A process that waits for its disk cannot be killed.
+        for disk in &self.disks {
+            // An error means that it does not stall.
+            let _ = disk.go_on();
+        }
     }
 }
 

@@ -147,6 +147,8 @@ pub struct ClientHistory {
     pub client: ClientNo,
     /// For people: what kind of client and where it is connected.
     pub name: String,
+    /// Whether it stays with one node, and so has no answers while that one is down.
+    pub is_pinned: bool,
     /// In order of their begin.
     pub writes: Vec<Write>,
     /// In order of their begin.
@@ -167,6 +169,7 @@ impl ClientHistory {
         ClientHistory {
             client,
             name,
+            is_pinned: false,
             writes: Vec::new(),
             reads: Vec::new(),
             failed: Vec::new(),

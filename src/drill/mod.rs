@@ -8,6 +8,7 @@
 pub mod admin;
 pub mod checks;
 pub mod cluster;
+pub mod disk;
 pub mod finding;
 pub mod history;
 mod images;

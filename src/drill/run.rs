@@ -86,6 +86,9 @@ pub async fn run(scenarios: &[&'static Scenario], settings: &Settings) -> anyhow
 /// Whether a scenario may be played where the settings say. Errors: a sentence why not.
 pub fn allowed(scenario: &Scenario, settings: &Settings) -> anyhow::Result<()> {
     let name = scenario.name;
+    if let Err(why) = scenario.disk.possible() {
+        bail!("{name} cannot be played here: {why}");
+    }
     match (&settings.target, scenario.reach) {
         (None, _)
         | (Some(_), Reach::Anywhere)
@@ -151,9 +154,11 @@ async fn own_nodes(
         // Short read leases, so that keys that are read can be removed as well.
         flags: ["--default_kv_lease_ttl=500".to_owned()]
             .into_iter()
+            .chain(scenario.flags.iter().map(|flag| (*flag).to_owned()))
             .chain(settings.flags.iter().cloned())
             .collect(),
         has_links: scenario.has_links,
+        disk: scenario.disk,
     };
     let cluster = Cluster::start(&plan).await?;
     let admins = cluster.nodes.iter().map(|node| node.admin.clone()).collect();
@@ -210,6 +215,7 @@ async fn perform(
     for extra in std::mem::take(&mut stage.extra) {
         clients.extend(extra.stop().await);
     }
+    clients.append(&mut stage.doomed);
     stage.say("clients have stopped; looking at everything");
     let (last_look, unread) = look_at_all(stage).await;
     let images = if own { compare(stage).await } else { 0 };
@@ -234,6 +240,7 @@ async fn perform(
         seen,
         faults: std::mem::take(&mut stage.faults),
         findings: std::mem::take(&mut stage.findings),
+        gone: std::mem::take(&mut stage.gone),
         has_one_clock: own,
         may_forget: stage.may_forget,
         images,

@@ -10,8 +10,10 @@ use anyhow::{Context, bail};
 use nix::sys::signal::Signal;
 
 use super::admin::AdminPort;
+use super::checks::Gone;
 use super::cluster::{Cluster, Node};
 use super::finding::{Findings, Kind};
+use super::history::ClientHistory;
 use super::live::Live;
 use super::load::{Doors, Load, LoadPlan, Shared};
 use super::moment::Moment;
@@ -57,6 +59,10 @@ pub struct Stage {
     pub findings: Findings,
     /// Clients that a scenario has started beside the usual ones.
     pub extra: Vec<Load>,
+    /// What clients saw that are gone.
+    pub doomed: Vec<ClientHistory>,
+    /// Memory that is gone with its clients.
+    pub gone: Gone,
     /// Clients that were told on purpose that they are not known.
     pub may_forget: bool,
     live: Live,
@@ -95,6 +101,8 @@ impl Stage {
             faults: Vec::new(),
             findings: Findings::default(),
             extra: Vec::new(),
+            doomed: Vec::new(),
+            gone: Gone::default(),
             may_forget: false,
             live,
             watch,

@@ -11,9 +11,10 @@ pub use pins::{PinSample, check_pins};
 pub use places::check_places;
 pub use register::check_keys;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::history::{ClientHistory, KeyNo, Read, Write};
+use super::history::{ClientHistory, KeyNo, Read, Write, Written};
+use super::moment::Moment;
 
 /// How much was looked at, for the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -34,6 +35,23 @@ pub struct Looked {
     pub pin_looks: u64,
     /// Pairs of nodes whose states were compared at the same entry.
     pub images: u64,
+}
+
+/// Memory that is gone with its clients: what lay there may be absent, and its pins with it.
+#[derive(Clone, Debug, Default)]
+pub struct Gone {
+    /// Since when.
+    pub from: Moment,
+    /// Endpoints of their segments.
+    pub endpoints: BTreeSet<String>,
+}
+
+impl Gone {
+    /// Whether what a write has put there may be absent at that moment.
+    fn allows(&self, write: &Write, at: Moment) -> bool {
+        let Written::Object { place: Some(place), .. } = &write.written else { return false };
+        at >= self.from && self.endpoints.contains(&*place.endpoint)
+    }
 }
 
 /// Writes and reads of one key, in order of their begin.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Looked;
+use super::{Gone, Looked};
 use crate::drill::finding::{Findings, Kind};
 use crate::drill::history::{ClientHistory, KeyNo, Outcome, Write, Written};
 use crate::drill::moment::Moment;
@@ -28,6 +28,7 @@ pub struct PinSample {
 pub fn check_pins(
     clients: &[ClientHistory],
     samples: &[PinSample],
+    gone: &Gone,
     has_one_clock: bool,
     run: &str,
     looked: &mut Looked,
@@ -64,6 +65,7 @@ pub fn check_pins(
                         findings.add(Kind::PinMoved, sample.begun, what);
                     }
                 }
+                (None, _) if gone.allows(write, sample.begun) => {}
                 (None, _) if write.ended < sample.begun && !is_over(write, *ttl_ms, sample) => {
                     if lost.insert(write.key, ()).is_none() {
                         let at = sample.begun.seconds();
@@ -133,7 +135,15 @@ mod tests {
         };
         let samples: Vec<_> = samples.iter().map(sample).collect();
         let mut findings = Findings::default();
-        check_pins(&[client], &samples, true, "r", &mut Looked::default(), &mut findings);
+        check_pins(
+            &[client],
+            &samples,
+            &Gone::default(),
+            true,
+            "r",
+            &mut Looked::default(),
+            &mut findings,
+        );
         findings.told().iter().map(|finding| finding.kind).collect()
     }
 

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{KeyHistory, Looked, by_key};
+use super::{Gone, KeyHistory, Looked, by_key};
 use crate::drill::finding::{Findings, Kind};
 use crate::drill::history::{ClientHistory, KeyNo, Outcome, Place, Read, Seen, Write, Written};
 use crate::drill::moment::Moment;
@@ -17,6 +17,7 @@ use crate::drill::moment::Moment;
 /// Judges every read of every key.
 pub fn check_keys(
     clients: &[ClientHistory],
+    gone: &Gone,
     run: &str,
     looked: &mut Looked,
     findings: &mut Findings,
@@ -28,13 +29,21 @@ pub fn check_keys(
             looked.acknowledged += u64::from(write.outcome == Outcome::Done);
             looked.unknown += u64::from(write.outcome == Outcome::Unknown);
         }
-        register.check(key, &history.reads, run, looked, findings);
+        let judge = Judge { key, run, gone };
+        register.check(&judge, &history.reads, looked, findings);
     }
 }
 
 /// The writes of a key that may have taken effect; state n is that after the first n of them.
 struct Register<'h> {
     writes: Vec<&'h Write>,
+}
+
+/// What is judged, and with which allowance.
+struct Judge<'j> {
+    key: KeyNo,
+    run: &'j str,
+    gone: &'j Gone,
 }
 
 /// For each state that was seen, the first moment at which a read that saw it had ended.
@@ -48,9 +57,8 @@ impl<'h> Register<'h> {
 
     fn check(
         &self,
-        key: KeyNo,
+        judge: &Judge<'_>,
         reads: &[&Read],
-        run: &str,
         looked: &mut Looked,
         findings: &mut Findings,
     ) {
@@ -65,8 +73,9 @@ impl<'h> Register<'h> {
                     let seen = floors.entry(state).or_insert(read.ended);
                     *seen = read.ended.min(*seen);
                 }
+                Err(Kind::LostWrite) if self.may_be_gone(judge.gone, low, read.ended) => {}
                 Err(kind) => {
-                    let name = key.name(run);
+                    let name = judge.key.name(judge.run);
                     let what = self.sentence(kind, &name, read, low);
                     findings.add(kind, read.ended, what);
                 }
@@ -128,6 +137,12 @@ impl<'h> Register<'h> {
             }
             _ => Ok(state),
         }
+    }
+
+    /// Whether the object of that state lay in memory that is gone.
+    fn may_be_gone(&self, gone: &Gone, state: usize, at: Moment) -> bool {
+        let write = state.checked_sub(1).and_then(|index| self.writes.get(index));
+        write.is_some_and(|write| gone.allows(write, at))
     }
 
     fn is_absent(&self, state: usize) -> bool {

@@ -33,7 +33,7 @@ impl Heart {
     pub fn new(plan: &LoadPlan, client: ClientNo) -> Self {
         Heart {
             client: client_id(&plan.run, client),
-            name: format!("drill-{}-{}", plan.run, client.0),
+            name: plan.segment_name(client.0),
             base: (u64::from(client.0) + 1) << SEGMENT_STRIDE_BITS,
             bytes: plan.segment_bytes,
         }
@@ -85,15 +85,18 @@ impl Heart {
         mut stopping: watch::Receiver<bool>,
     ) -> Vec<Moment> {
         let mut forgotten = Vec::new();
+        // By the protocol the first ping after a mount is told to mount again; only then is a client alive.
+        let mut is_known = false;
         // A client without a segment is not kept by a master and would always be told to mount.
         while self.bytes > 0 && !pause(BEAT, &mut stopping).await {
             let Ok(Ok(answer)) = caller.call::<Ping>(&self.client).await else { continue };
+            is_known |= answer.client_status == ClientStatus::OK;
             if answer.client_status == ClientStatus::NEED_REMOUNT {
-                forgotten.push(shared.stopwatch.now());
+                forgotten.extend(is_known.then(|| shared.stopwatch.now()));
                 let segments = vec![self.segment()];
                 let request = ReMountSegmentRequest { segments, client_id: self.client };
                 // If it fails, the next ping says so again.
-                let _ = caller.call::<ReMountSegment>(&request).await;
+                is_known = matches!(caller.call::<ReMountSegment>(&request).await, Ok(Ok(())));
             }
         }
         forgotten

@@ -76,6 +76,13 @@ impl LoadPlan {
     }
 }
 
+impl LoadPlan {
+    /// Name and endpoint of a client's segment.
+    pub fn segment_name(&self, client: u32) -> String {
+        format!("drill-{}-{client}", self.run)
+    }
+}
+
 /// Keys that somebody has written, for those who look for something to read.
 #[derive(Clone, Debug, Default)]
 pub struct Board(Arc<Mutex<Vec<KeyNo>>>);

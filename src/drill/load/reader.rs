@@ -43,8 +43,9 @@ impl Reader {
         caller: Caller,
     ) -> Self {
         let name = format!("reader of node {}", door + 1);
+        let history = ClientHistory::new(client, name, shared.stopwatch.now());
         Reader {
-            history: ClientHistory::new(client, name, shared.stopwatch.now()),
+            history: ClientHistory { is_pinned: true, ..history },
             run: plan.run.clone(),
             pause: plan.pause,
             dice: SmallRng::seed_from_u64(fingerprint(&plan.run) ^ u64::from(client.0)),

@@ -1,6 +1,6 @@
 //! From what was seen to what is reported: judges, counts, measures.
 
-use crate::drill::checks::{Looked, check_keys, check_pins, check_places};
+use crate::drill::checks::{Gone, Looked, check_keys, check_pins, check_places};
 use crate::drill::finding::{Findings, Kind};
 use crate::drill::history::{ClientHistory, Outcome};
 use crate::drill::moment::Moment;
@@ -39,6 +39,8 @@ pub struct Material {
     pub faults: Vec<Fault>,
     /// What was found on the way.
     pub findings: Findings,
+    /// Memory that is gone with its clients.
+    pub gone: Gone,
     /// Whether clients and masters share a clock.
     pub has_one_clock: bool,
     /// Whether clients may have been told that they are not known.
@@ -65,7 +67,8 @@ pub fn build(mut material: Material) -> ScenarioReport {
 
     let clients: Vec<ClientReport> =
         material.clients.iter().map(|c| client(c, &material)).collect();
-    let worst = clients.iter().max_by_key(|client| client.longest_gap_ms);
+    let free = clients.iter().filter(|client| !client.is_pinned);
+    let worst = free.max_by_key(|client| client.longest_gap_ms);
     let outage = worst.map(|client| Outage {
         longest_ms: client.longest_gap_ms,
         at_ms: client.gap_at_ms,
@@ -97,10 +100,10 @@ fn judge(material: &Material, looked: &mut Looked, findings: &mut Findings) {
     let run = &material.run;
     let mut all = material.clients.clone();
     all.push(material.last_look.clone());
-    check_keys(&all, run, looked, findings);
+    check_keys(&all, &material.gone, run, looked, findings);
     check_places(&all, run, findings);
     let one_clock = material.has_one_clock;
-    check_pins(&all, &material.seen.pins, one_clock, run, looked, findings);
+    check_pins(&all, &material.seen.pins, &material.gone, one_clock, run, looked, findings);
     for (term, nodes, at) in shared_terms(&material.seen.nodes) {
         let nodes: Vec<String> = nodes.iter().map(|node| (node + 1).to_string()).collect();
         let what = format!("nodes {} served in term {term}", nodes.join(" and "));
@@ -147,6 +150,7 @@ fn client(history: &ClientHistory, material: &Material) -> ClientReport {
     let (gap, at) = history.longest_gap();
     ClientReport {
         name: history.name.clone(),
+        is_pinned: history.is_pinned,
         answered: history.answered().count() as u64,
         unanswered: history.failed.len() as u64,
         longest_gap_ms: gap / 1000,

@@ -49,7 +49,7 @@ pub struct ScenarioReport {
     pub seconds: f64,
     /// Whether nothing was found.
     pub is_good: bool,
-    /// The longest time that any client was without an answer.
+    /// The longest time that any client was without an answer which may go to any node.
     pub outage: Outage,
     /// How long calls took.
     pub latency: Latencies,
@@ -136,6 +136,8 @@ pub struct LeaderReport {
 pub struct ClientReport {
     /// Who.
     pub name: String,
+    /// Whether it stays with one node, and so has no answers while that one is down.
+    pub is_pinned: bool,
     /// Calls that were answered.
     pub answered: u64,
     /// Calls that were not.

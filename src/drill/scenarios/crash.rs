@@ -26,13 +26,13 @@ pub async fn leader_stop(stage: &mut Stage) -> anyhow::Result<()> {
         stage.calm(CALM).await;
         let lost = stage.leader().await?;
         let round = round(stage, number);
-        stop_and_start(stage, lost, &format!("{round}the leader, node {}", lost + 1)).await?;
+        stop_and_start(stage, lost, &format!("{round}the leader, node {},", lost + 1)).await?;
     }
     Ok(())
 }
 
 async fn stop_and_start(stage: &mut Stage, at: usize, who: &str) -> anyhow::Result<()> {
-    stage.fault(format!("{who}, was told to stop"));
+    stage.fault(format!("{who} was told to stop"));
     stage.terminate(at).await?;
     stage.calm(CALM / 2).await;
     stage.start(at)?;

@@ -29,6 +29,13 @@ pub async fn lost_node_replace(stage: &mut Stage) -> anyhow::Result<()> {
     std::fs::remove_dir_all(&data_dir).with_context(|| format!("remove {}", data_dir.display()))?;
     stage.fault(format!("node {} and its disk were lost", lost + 1));
     stage.calm(CALM).await;
+    replace(stage, lost).await?;
+    stage.calm(CALM).await;
+    stage.caught_up().await
+}
+
+/// Removes a node that is down, adds a new one and lets it vote; answers the new one's index.
+pub async fn replace(stage: &mut Stage, lost: usize) -> anyhow::Result<usize> {
     stage.change(&format!("/api/v1/cluster/remove?node_id={}", lost + 1)).await?;
     let (at, address) = stage.cluster()?.start_joining()?;
     stage.repair(format!("node {} was removed, node {} is started in its place", lost + 1, at + 1));
@@ -37,6 +44,5 @@ pub async fn lost_node_replace(stage: &mut Stage) -> anyhow::Result<()> {
     stage.change(&format!("/api/v1/cluster/add?node_id={id}&address={address}")).await?;
     stage.change(&format!("/api/v1/cluster/promote?node_id={id}")).await?;
     stage.say(&format!("node {id} votes"));
-    stage.calm(CALM).await;
-    stage.caught_up().await
+    Ok(at)
 }

@@ -1,12 +1,15 @@
 //! The scenarios: what each does, what it shows, and where it may be played.
 
 mod crash;
+mod crowd;
+mod disk;
 mod members;
 mod partition;
 mod pause;
 
 use std::time::Duration;
 
+use super::disk::DiskKind;
 use super::stage::Stage;
 
 /// Time for which the load runs undisturbed around a fault.
@@ -38,6 +41,11 @@ enum Play {
     LeaderPartition,
     OneWayPartition,
     LostNodeReplace,
+    DiskFull,
+    SlowDisk,
+    CorruptLog,
+    ThunderingClients,
+    ClientMassExpiry,
 }
 
 /// A scenario.
@@ -53,6 +61,10 @@ pub struct Scenario {
     pub reach: Reach,
     /// Whether the nodes reach each other through relays that can be cut.
     pub has_links: bool,
+    /// What the nodes' data lies on.
+    pub disk: DiskKind,
+    /// Further flags of the nodes.
+    pub flags: &'static [&'static str],
     /// New leaders that each round must bring, or the scenario has shown nothing.
     pub elections: u32,
     play: Play,
@@ -65,8 +77,17 @@ impl Scenario {
         what: &'static str,
         shows: &'static str,
     ) -> Scenario {
-        let reach = Reach::OwnNodes;
-        Scenario { name, what, shows, reach, has_links: false, elections: 0, play }
+        Scenario {
+            name,
+            what,
+            shows,
+            reach: Reach::OwnNodes,
+            has_links: false,
+            disk: DiskKind::Plain,
+            flags: &[],
+            elections: 0,
+            play,
+        }
     }
 
     const fn reach(self, reach: Reach) -> Scenario {
@@ -75,6 +96,14 @@ impl Scenario {
 
     const fn linked(self) -> Scenario {
         Scenario { has_links: true, ..self }
+    }
+
+    const fn disk(self, disk: DiskKind) -> Scenario {
+        Scenario { disk, ..self }
+    }
+
+    const fn flags(self, flags: &'static [&'static str]) -> Scenario {
+        Scenario { flags, ..self }
     }
 
     const fn elections(self, elections: u32) -> Scenario {
@@ -96,6 +125,11 @@ impl Scenario {
             Play::LeaderPartition => partition::leader_partition(stage).await,
             Play::OneWayPartition => partition::one_way(stage).await,
             Play::LostNodeReplace => members::lost_node_replace(stage).await,
+            Play::DiskFull => disk::disk_full(stage).await,
+            Play::SlowDisk => disk::slow_disk(stage).await,
+            Play::CorruptLog => disk::corrupt_log(stage).await,
+            Play::ThunderingClients => crowd::thundering_clients(stage).await,
+            Play::ClientMassExpiry => crowd::client_mass_expiry(stage).await,
         }
     }
 }
@@ -185,6 +219,42 @@ pub const SCENARIOS: &[Scenario] = &[
         "a follower's disk is lost; a new node takes its place",
         "the procedure of the operations page works under load",
     ),
+    Scenario::new(
+        "disk-full",
+        Play::DiskFull,
+        "the leader's disk runs full; room is made and the node started again",
+        "a node that cannot write gives up instead of promising, and the others go on",
+    )
+    .disk(DiskKind::Small)
+    .elections(1),
+    Scenario::new(
+        "slow-disk",
+        Play::SlowDisk,
+        "the disk of the leader, then of a follower, stalls for two seconds",
+        "no write is acknowledged before it is on the disks of a majority, and none is lost",
+    )
+    .disk(DiskKind::Stalling),
+    Scenario::new(
+        "corrupt-log",
+        Play::CorruptLog,
+        "a byte of a follower's log changes while it is down; later the leader is killed",
+        "a damaged log is noticed, and its node neither votes nor serves with what is left",
+    )
+    .elections(1),
+    Scenario::new(
+        "thundering-clients",
+        Play::ThunderingClients,
+        "SIGKILL of the leader under a thousand clients",
+        "a take-over holds when everybody comes back at once",
+    )
+    .elections(1),
+    Scenario::new(
+        "client-mass-expiry",
+        Play::ClientMassExpiry,
+        "fifty clients with their memory are gone at once",
+        "only what lay in their memory is gone, and nobody else waits",
+    )
+    .flags(&["--client_ttl=5"]),
 ];
 
 /// The scenario of that name.

@@ -4,4 +4,5 @@
 mod crash;
 mod handover;
 mod operator;
+mod reports;
 mod trio;

@@ -34,7 +34,7 @@ fn verdict(writes: Vec<Write>, reads: Vec<Read>) -> Vec<Kind> {
     let mut client = ClientHistory::new(ClientNo(0), String::new(), Moment(0));
     (client.writes, client.reads) = (writes, reads);
     let mut findings = Findings::default();
-    check_keys(&[client], "r", &mut Looked::default(), &mut findings);
+    check_keys(&[client], &Gone::default(), "r", &mut Looked::default(), &mut findings);
     findings.told().iter().map(|finding| finding.kind).collect()
 }
 
@@ -109,4 +109,19 @@ fn a_refused_write_leaves_what_was_there() {
     let writes = vec![done(1, 2, object(1)), refused];
     assert_eq!(verdict(writes.clone(), vec![read(5, 6, saw(1))]), []);
     assert_eq!(verdict(writes, vec![read(5, 6, saw(2))]), [Kind::WrongPlace]);
+}
+
+#[test]
+fn what_lay_in_memory_that_is_gone_may_be_absent_from_then_on() {
+    let found = |read_at, endpoint: &str| {
+        let mut client = ClientHistory::new(ClientNo(0), String::new(), Moment(0));
+        client.writes = vec![done(1, 2, object(1))];
+        client.reads = vec![read(read_at, read_at + 1, Seen::Absent)];
+        let endpoints = [endpoint.to_owned()].into();
+        let gone = Gone { from: Moment(10), endpoints, ..Gone::default() };
+        let mut findings = Findings::default();
+        check_keys(&[client], &gone, "r", &mut Looked::default(), &mut findings);
+        findings.count(Kind::LostWrite)
+    };
+    assert_eq!((found(20, "s"), found(5, "s"), found(20, "t")), (0, 1, 1));
 }
