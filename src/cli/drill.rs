@@ -162,10 +162,12 @@ fn played(chosen: &[&'static Scenario], settings: &Settings) -> anyhow::Result<R
         .context("start worker threads")?;
     runtime.block_on(async {
         use tokio::signal::unix::{SignalKind, signal};
+        // Both before anything is started, or an early signal would leave nodes behind.
         let mut terminated = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+        let mut interrupted = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
         tokio::select! {
             report = crate::drill::run(chosen, settings) => report,
-            _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted; nothing was judged"),
+            _ = interrupted.recv() => anyhow::bail!("interrupted; nothing was judged"),
             _ = terminated.recv() => anyhow::bail!("terminated; nothing was judged"),
         }
     })

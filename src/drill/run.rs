@@ -205,16 +205,18 @@ async fn perform(
         stage.caught_up().await?;
     }
     let start = stage.shared.stopwatch.now();
-    let load = Load::start(&stage.plan, &stage.doors, &stage.shared);
+    let mut load = Load::start(&stage.plan, &stage.doors, &stage.shared);
     first_keys(stage).await?;
     if let Err(error) = scenario.play(stage).await {
         stage.find(Kind::NoService, format!("{error:#}"));
     }
     let end = stage.shared.stopwatch.now();
     let mut clients = load.stop().await;
-    for extra in std::mem::take(&mut stage.extra) {
+    let mut loads = std::mem::take(&mut stage.extra);
+    for extra in &mut loads {
         clients.extend(extra.stop().await);
     }
+    loads.push(load);
     clients.append(&mut stage.doomed);
     stage.say("clients have stopped; looking at everything");
     let (last_look, unread) = look_at_all(stage).await;
@@ -222,6 +224,9 @@ async fn perform(
     let mut seen = watch.stop();
     if let Some(sample) = last_pins(stage).await {
         seen.pins.push(sample);
+    }
+    for load in loads {
+        load.end(&mut clients).await;
     }
     if !own {
         let keys = stage.shared.board.all();

@@ -77,18 +77,18 @@ impl Heart {
         }
     }
 
-    /// Pings until the load stops; answers when it was told that it is not known.
+    /// Pings until the client ends; answers when it was told that it is not known.
     pub async fn beat(
         self,
         mut caller: Caller,
         shared: Shared,
-        mut stopping: watch::Receiver<bool>,
+        mut resting: watch::Receiver<bool>,
     ) -> Vec<Moment> {
         let mut forgotten = Vec::new();
         // By the protocol the first ping after a mount is told to mount again; only then is a client alive.
         let mut is_known = false;
         // A client without a segment is not kept by a master and would always be told to mount.
-        while self.bytes > 0 && !pause(BEAT, &mut stopping).await {
+        while self.bytes > 0 && !pause(BEAT, &mut resting).await {
             let Ok(Ok(answer)) = caller.call::<Ping>(&self.client).await else { continue };
             is_known |= answer.client_status == ClientStatus::OK;
             if answer.client_status == ClientStatus::NEED_REMOUNT {

@@ -25,7 +25,7 @@ pub use reader::read_all;
 pub use writer::remove_all;
 
 use super::history::{ClientHistory, ClientNo, KeyNo};
-use super::moment::Stopwatch;
+use super::moment::{Moment, Stopwatch};
 use crate::model::{ClientId, Uuid};
 
 /// The name space of keys that clients use without multi-tenancy.
@@ -138,42 +138,59 @@ impl Shared {
 #[derive(Debug)]
 pub struct Load {
     stop: watch::Sender<bool>,
+    rest: watch::Sender<bool>,
     clients: Vec<JoinHandle<ClientHistory>>,
+    hearts: Vec<(ClientNo, JoinHandle<Vec<Moment>>)>,
 }
 
 impl Load {
     /// Starts the clients; they mount their segments by themselves.
     pub fn start(plan: &LoadPlan, doors: &Doors, shared: &Shared) -> Self {
         let (stop, stopping) = watch::channel(false);
-        let mut clients = Vec::new();
+        let (rest, resting) = watch::channel(false);
+        let (mut clients, mut hearts) = (Vec::new(), Vec::new());
         let mut next = plan.first;
         let mut number = || {
             next += 1;
             ClientNo(next - 1)
         };
         for turn in 0..plan.writers as usize {
-            let caller = Caller::new(doors.clone(), turn, false, CALL_MAX);
-            let writer = writer::Writer::new(number(), plan.clone(), shared.clone(), caller);
-            let heart = Caller::new(doors.clone(), turn, false, CALL_MAX);
-            clients.push(tokio::spawn(writer.run(heart, stopping.clone())));
+            let client = number();
+            let caller = || Caller::new(doors.clone(), turn, false, CALL_MAX);
+            let writer = writer::Writer::new(client, plan.clone(), shared.clone(), caller());
+            clients.push(tokio::spawn(writer.run(stopping.clone())));
+            let heart = heart::Heart::new(plan, client);
+            let beating = heart.beat(caller(), shared.clone(), resting.clone());
+            hearts.push((client, tokio::spawn(beating)));
         }
         for door in 0..if plan.has_readers { doors.len() } else { 0 } {
             let caller = Caller::new(doors.clone(), door, true, READ_MAX);
             let reader = reader::Reader::new(number(), door, plan, shared.clone(), caller);
             clients.push(tokio::spawn(reader.run(stopping.clone())));
         }
-        Load { stop, clients }
+        Load { stop, rest, clients, hearts }
     }
 
-    /// Lets every client finish the call it is in; answers what they saw.
-    pub async fn stop(self) -> Vec<ClientHistory> {
+    /// Lets every client finish the call it is in; answers what they saw. They live on, so that their memory stays.
+    pub async fn stop(&mut self) -> Vec<ClientHistory> {
         self.stop.send_replace(true);
         let mut histories = Vec::new();
-        for client in self.clients {
+        for client in self.clients.drain(..) {
             // A client that panicked is a bug of the drill; its missing history shows in the numbers.
             histories.extend(client.await.ok());
         }
         histories
+    }
+
+    /// Ends the heartbeats, too; adds to the clients' histories what they were told.
+    pub async fn end(self, histories: &mut [ClientHistory]) {
+        self.rest.send_replace(true);
+        for (client, heart) in self.hearts {
+            let told = heart.await.unwrap_or_default();
+            if let Some(history) = histories.iter_mut().find(|history| history.client == client) {
+                history.forgotten = told;
+            }
+        }
     }
 }
 

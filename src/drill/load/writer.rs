@@ -84,26 +84,19 @@ impl Writer {
     }
 
     /// Works until the load stops.
-    pub async fn run(
-        mut self,
-        mut heart_caller: Caller,
-        mut stopping: watch::Receiver<bool>,
-    ) -> ClientHistory {
+    pub async fn run(mut self, mut stopping: watch::Receiver<bool>) -> ClientHistory {
         let client = self.history.client;
         let heart = Heart::new(&self.plan, client);
-        if !heart.mount(&mut heart_caller, &mut stopping).await {
+        if !heart.mount(&mut self.caller, &mut stopping).await {
             return self.history;
         }
         self.history.begun = self.shared.stopwatch.now();
         self.shared.pulse.join(client, self.history.begun);
-        let beating = heart.beat(heart_caller, self.shared.clone(), stopping.clone());
-        let beating = tokio::spawn(beating);
         while !pause(self.plan.pause, &mut stopping).await && !self.history.is_full() {
             self.operate(&mut stopping).await;
         }
         self.history.ended = self.shared.stopwatch.now();
         self.shared.pulse.part(client);
-        self.history.forgotten = beating.await.unwrap_or_default();
         self.history
     }
 

@@ -63,10 +63,11 @@ pub async fn thundering_clients(stage: &mut Stage) -> anyhow::Result<()> {
 /// Fifty clients are gone at once, with their memory; the others must not notice but for what lay there.
 pub async fn client_mass_expiry(stage: &mut Stage) -> anyhow::Result<()> {
     let plan = crowd(stage, DOOMED, CALM / 4);
-    let load = Load::start(&plan, &stage.doors, &stage.shared);
+    let mut load = Load::start(&plan, &stage.doors, &stage.shared);
     at_work(stage, DOOMED).await?;
     stage.calm(CALM * 2).await;
     stage.doomed.extend(load.stop().await);
+    load.end(&mut []).await;
     let endpoints = (FIRST..FIRST + DOOMED).map(|client| plan.segment_name(client)).collect();
     stage.gone = Gone { from: stage.shared.stopwatch.now(), endpoints };
     stage.fault(format!("{DOOMED} clients are gone without a word"));

@@ -48,7 +48,7 @@ pub struct Trial {
     crowds: Vec<Crowd>,
     watch: Watch,
     runtime: Runtime,
-    nodes: Vec<NodeProcess>,
+    _nodes: Vec<NodeProcess>,
     admins: Vec<AdminPort>,
     doors: Doors,
     shared: Shared,
@@ -83,7 +83,7 @@ impl Trial {
             crowds,
             watch,
             runtime,
-            nodes,
+            _nodes: nodes,
             admins,
             doors,
             shared,
@@ -97,7 +97,7 @@ impl Trial {
 
     /// Lets clients work.
     pub fn pass(&self, time: Duration) {
-        self.runtime.block_on(tokio::time::sleep(time));
+        self.runtime.block_on(async { tokio::time::sleep(time).await });
     }
 
     fn until(&self, what: &str, mut condition: impl AsyncFnMut() -> bool) {
@@ -137,9 +137,11 @@ impl Trial {
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let doors = Doors::new(vec![format!("127.0.0.1:{RPC_PORT}")]);
-                let load = Load::start(&plan, &doors, &shared);
+                let mut load = Load::start(&plan, &doors, &shared);
                 stopped.await.unwrap();
-                load.stop().await
+                let mut histories = load.stop().await;
+                load.end(&mut histories).await;
+                histories
             })
         });
         self.crowds.push(Crowd { stop, work });
@@ -171,7 +173,7 @@ impl Trial {
 
     /// Stops everybody, reads everything once more and judges; answers what is left to be asked.
     pub fn judge(mut self) -> Verdict {
-        let load = self.load.take().unwrap();
+        let mut load = self.load.take().unwrap();
         let mut clients = self.runtime.block_on(load.stop());
         for crowd in self.crowds.drain(..) {
             crowd.stop.send(()).unwrap();
@@ -183,6 +185,7 @@ impl Trial {
         let last = self.runtime.block_on(looking);
         assert_eq!(last.reads.len(), keys.len(), "every key is answered in the end");
         clients.push(last);
+        self.runtime.block_on(load.end(&mut clients));
         let seen = self.watch.stop();
         let run = &self.plan.run;
         let (mut looked, mut findings) = (Looked::default(), Findings::default());
@@ -214,14 +217,25 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Milliseconds from `at` to the first acknowledged write that was begun afterwards, of any client whose name
-    /// fits; none is a failure.
+    /// Milliseconds from `at` to the first acknowledged write that was begun afterwards, of any client; none
+    /// is a failure.
     pub fn write_after(&self, at: Moment) -> u64 {
         let writes = self.clients.iter().flat_map(|client| &client.writes);
         let good = writes.filter(|write| write.outcome == Outcome::Done && write.begun >= at);
         let first = good.map(|write| write.ended).min().expect("a write after that");
         let ms = first.since(at) / 1000;
         println!("first new write acknowledged after {ms} ms");
+        ms
+    }
+
+    /// The same of the clients beside a node.
+    pub fn crowd_write_after(&self, at: Moment) -> u64 {
+        let crowd = self.clients.iter().filter(|client| (100..200).contains(&client.client.0));
+        let writes = crowd.flat_map(|client| &client.writes);
+        let good = writes.filter(|write| write.outcome == Outcome::Done && write.begun >= at);
+        let first = good.map(|write| write.ended).min().expect("a write of theirs after that");
+        let ms = first.since(at) / 1000;
+        println!("first new write of theirs acknowledged after {ms} ms");
         ms
     }
 
