@@ -2,6 +2,7 @@
 //!
 //! Rooms in reading order; arrows of use point down this list only (`docs/ARCHITECTURE.md`).
 
+pub mod bench;
 pub mod cli;
 pub mod drill;
 pub mod serve;
@@ -10,6 +11,7 @@ pub mod admin;
 pub mod discovery;
 pub mod rpc;
 
+pub mod restore;
 pub mod snapshotter;
 
 pub mod node;

@@ -50,12 +50,12 @@ pub struct Taken {
     pub took_ms: u64,
 }
 
-/// Opens the catalog that the settings name; `None` if snapshots are off.
+/// Opens the catalog that the settings name; `None` if neither snapshots nor a restore are wanted.
 ///
 /// Errors: the store is not offered, no path is given, or it cannot be used.
 pub fn open_catalog(config: &Config) -> Result<Option<Catalog>, SnapshotterError> {
     let settings = &config.snapshot;
-    if !settings.is_enabled {
+    if !settings.is_enabled && !settings.is_restore_enabled {
         return Ok(None);
     }
     if !matches!(settings.object_store_type.as_str(), "" | "local") {
@@ -134,6 +134,8 @@ impl Snapshotter {
         if self.node.leader().is_none() {
             return Err(SnapshotterError::NotLeading);
         }
+        // Told before the state is frozen: what is freed from here on may be in the snapshot.
+        let generation = self.node.begin_snapshot().await.map_err(untold)?;
         let (node, catalog) = (self.node.clone(), Arc::clone(&self.catalog));
         let (metrics, clock, keep) =
             (Arc::clone(&self.metrics), Arc::clone(&self.clock), self.keep);
@@ -147,29 +149,47 @@ impl Snapshotter {
             let counters = &metrics.snapshots;
             let counter = if published.is_ok() { &counters.successes } else { &counters.failures };
             counter.fetch_add(1, Ordering::Relaxed);
-            let (id, applied_index) = published?;
+            let Shot { id, applied_index, next_replica_id } = published?;
             tracing::info!(%id, applied_index, took_ms, "catalog snapshot taken");
             retire(&catalog, keep, clock.wall().0);
-            Ok(Taken { id, applied_index, took_ms })
+            Ok((Taken { id, applied_index, took_ms }, next_replica_id))
         });
-        match taking.await {
-            Ok(taken) => taken,
-            Err(error) => Err(SnapshotterError::Failed(error.to_string())),
+        let failed = |error: tokio::task::JoinError| SnapshotterError::Failed(error.to_string());
+        let (taken, next_replica_id) = taking.await.map_err(failed)??;
+        if let Err(error) = self.node.snapshot_published(generation, next_replica_id).await {
+            // The snapshot is good; memory stays guarded a little longer.
+            tracing::warn!(%error, "the log was not told of the catalog snapshot");
         }
+        Ok(taken)
     }
 }
 
-/// Publishes the state as it is; answers its id and the entry up to which it reaches.
+fn untold(error: crate::node::error::NodeError) -> SnapshotterError {
+    SnapshotterError::Failed(format!("the log was not told: {error}"))
+}
+
+/// A published state.
+struct Shot {
+    id: SnapshotId,
+    /// The entry up to which it reaches, at least.
+    applied_index: u64,
+    /// Its replica counter.
+    next_replica_id: u64,
+}
+
+/// Publishes the state as it is.
 fn publish(
     node: &MasterNode,
     catalog: &Catalog,
     clock: &dyn Clock,
-) -> Result<(SnapshotId, u64), SnapshotterError> {
+) -> Result<Shot, SnapshotterError> {
     let failed = |error: &dyn std::fmt::Display| SnapshotterError::Failed(error.to_string());
     // Asked before the state is frozen, so that it holds at least this entry.
     let status = node.status();
     let applied = status.log.applied.unwrap_or_default();
-    let payloads = node.freeze().payloads(applied, status.term).map_err(|error| failed(&error))?;
+    let frozen = node.freeze();
+    let next_replica_id = frozen.next_replica_id();
+    let payloads = frozen.payloads(applied, status.term).map_err(|error| failed(&error))?;
     let now_ms = clock.wall().0;
     let id = catalog.next_id(now_ms).map_err(|error| failed(&error))?;
     let descriptor = Descriptor {
@@ -178,7 +198,7 @@ fn publish(
         created_ms: i64::try_from(now_ms).unwrap_or(i64::MAX),
     };
     catalog.publish(id, &payloads, &descriptor).map_err(|error| failed(&error))?;
-    Ok((id, applied))
+    Ok(Shot { id, applied_index: applied, next_replica_id })
 }
 
 /// Removes what is beyond the number to keep. A failure costs space only; the next time tries again.

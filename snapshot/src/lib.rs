@@ -24,7 +24,7 @@ pub use catalog::{Catalog, Listed, Retired, SnapshotId};
 pub use codec::container::{read_container, write_container};
 pub use codec::{
     DecodedShard, Decoder, EncodedShard, Limits, Payloads, ShardEncoder, SnapshotEncoder,
-    decode_exact, encode_image,
+    decode_exact, encode_image, encode_image_on_two,
 };
 pub use diff::{Change, Difference, Differences};
 pub use error::{SnapshotError, SnapshotFile};
@@ -32,7 +32,7 @@ pub use finding::{DropReason, Effect, Finding, Findings, Tally};
 pub use image::*;
 pub use normalize::{Normalized, Survival, normalize};
 pub use restore::{
-    CandidateReport, Outcome, RestoreOptions, RestoreReport, Restored, restore, verify,
+    CandidateReport, Outcome, RestoreOptions, RestoreReport, Restored, Trial, restore, verify,
 };
 pub use settle::{Decoded, decode_image, refit_allocators};
 pub use summary::Summary;

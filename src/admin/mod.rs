@@ -3,12 +3,12 @@
 //! Open before the data directory is, so that a node that replays its log can be asked how it is. Pages about
 //! the store need leadership and answer 503 without it; pages about this node (`/health`, `/role`, `/metrics`,
 //! `/api/v1/cluster`) always answer. Only `/query_key` grants a read lease, as on the peer, and only
-//! `POST` changes anything: `/api/v1/remove_all` the store, `/api/v1/cluster/...` the cluster.
+//! `POST` changes anything: `/api/v1/remove_all` and `/api/v1/restore` the store, `/api/v1/cluster/...` the cluster.
 
 mod answer;
 mod cluster;
 mod cluster_change;
-mod collect;
+pub mod collect;
 mod health;
 mod keys;
 mod listener;
@@ -17,6 +17,7 @@ mod metrics;
 mod object;
 mod query;
 mod remove;
+mod restore;
 mod segments;
 mod snapshots;
 mod soft_pins;
@@ -37,6 +38,7 @@ use crate::metrics::Metrics;
 use crate::metrics::summary::Summary;
 use crate::node::MasterNode;
 use crate::node::read::LeaderGuard;
+use crate::restore::Restorer;
 use crate::snapshotter::Snapshotter;
 use answer::Refused;
 
@@ -54,6 +56,8 @@ pub struct Door {
     node: OnceLock<MasterNode>,
     /// Empty if catalog snapshots are off.
     snapshotter: OnceLock<Arc<Snapshotter>>,
+    /// Empty if there is no catalog.
+    restorer: OnceLock<Arc<Restorer>>,
     metrics: Arc<Metrics>,
     clock: Arc<dyn Clock>,
     durability: Durability,
@@ -70,6 +74,7 @@ impl Door {
         Door {
             node: OnceLock::new(),
             snapshotter: OnceLock::new(),
+            restorer: OnceLock::new(),
             metrics,
             clock,
             durability: config.raft.durability,
@@ -88,6 +93,11 @@ impl Door {
     /// Catalog snapshots are on. Later calls change nothing.
     pub fn takes_snapshots(&self, snapshotter: Arc<Snapshotter>) {
         let _ = self.snapshotter.set(snapshotter);
+    }
+
+    /// There is a catalog to restore from. Later calls change nothing.
+    pub fn restores(&self, restorer: Arc<Restorer>) {
+        let _ = self.restorer.set(restorer);
     }
 
     fn node(&self) -> Result<&MasterNode, Refused> {
@@ -123,6 +133,7 @@ fn router(door: Arc<Door>) -> Router {
         .route("/api/v1/segments/status", get(segments::status))
         .route("/api/v1/remove_all", post(remove::remove_all))
         .route("/api/v1/snapshots", post(snapshots::take))
+        .route("/api/v1/restore", get(restore::page).post(restore::run))
         .route("/api/v1/object", get(object::object))
         .route("/api/v1/soft_pins", get(soft_pins::soft_pins))
         .route("/api/v1/cluster", get(cluster::cluster))

@@ -4,6 +4,7 @@
 //! or found something, 2 wrong usage, 3 cannot read. `serve` reads its flags itself, because they keep the
 //! peer's forms; the other commands are clap's.
 
+mod bench;
 mod cluster;
 mod drill;
 mod help;
@@ -42,6 +43,8 @@ enum Command {
     /// Run a node until SIGTERM or ctrl-C
     #[command(disable_help_flag = true)]
     Serve,
+    /// Measure a master, this one or another
+    Bench(bench::Bench),
     /// Look at a cluster, or change it
     Cluster(cluster::Cluster),
     /// Look at catalog snapshots, or have a running node take one
@@ -63,6 +66,7 @@ const EXAMPLES: &str = "Examples:
   mooncake-ha serve --help
   mooncake-ha cluster status --admin=127.0.0.1:9003
   mooncake-ha snapshot verify /backup/mooncake
+  mooncake-ha bench run exist,get,put --address=127.0.0.1:50051
   mooncake-ha drill run leader-kill --rounds 3 --report out.html";
 
 /// Runs the program with the arguments `args`, the first of which is its own name.
@@ -94,6 +98,7 @@ fn other(command: Command) -> u8 {
             Ok(_) => print(&top_help()),
             Err(error) => clap_exit(&error),
         },
+        Command::Bench(bench) => bench::command(&bench),
         Command::Cluster(cluster) => cluster::command(&cluster),
         Command::Drill(args) => drill::command(args),
         Command::Snapshot(args) => snapshot::command(args),

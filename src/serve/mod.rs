@@ -22,6 +22,7 @@ use crate::discovery::{self, Discovery};
 use crate::metrics::Metrics;
 use crate::node::MasterNode;
 use crate::node::settings::NodeSettings;
+use crate::restore::{self, Restorer};
 use crate::rpc::{self, Service, StorageAnswer};
 use crate::snapshotter::{self, Snapshotter};
 use ports::Ports;
@@ -58,6 +59,24 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         .await
         .context("the data directory cannot be used")?;
     admin.opened(node.clone());
+    let restorer = catalog.map(|catalog| Arc::new(Restorer::new(catalog, node.clone())));
+    if let Some(restorer) = &restorer {
+        admin.restores(Arc::clone(restorer));
+    }
+    let reason = match restorer.filter(|_| config.snapshot.is_restore_enabled) {
+        Some(restorer) => first_restore(&config, &node, &restorer).await,
+        None => None,
+    };
+    if let Some(reason) = reason {
+        let _ = stop.send(true);
+        while doors.join_next().await.is_some() {}
+        node.shutdown().await;
+        return reason;
+    }
+    let catalog = match config.snapshot.is_enabled {
+        true => snapshotter::open_catalog(&config)?,
+        false => None,
+    };
     let snapshots = catalog.map(|catalog| {
         let metrics = Arc::clone(&metrics);
         let snapshotter = Snapshotter::new(&config, catalog, node.clone(), metrics, clock);
@@ -93,6 +112,24 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
             Ok(())
         }
         Some(fatal) => anyhow::bail!("{fatal}"),
+    }
+}
+
+/// Waits until the first restore is decided. Answers how the node ends if it must not serve: by what went wrong,
+/// or in order, because it was told to stop meanwhile.
+async fn first_restore(
+    config: &Config,
+    node: &MasterNode,
+    restorer: &Restorer,
+) -> Option<anyhow::Result<()>> {
+    tokio::select! {
+        decided = restore::before_serving(config, node, restorer) => {
+            decided.err().map(|error| Err(error.into()))
+        }
+        reason = until_stopped(node) => Some(match reason {
+            None => Ok(()),
+            Some(fatal) => Err(anyhow::anyhow!("{fatal}")),
+        }),
     }
 }
 

@@ -17,6 +17,7 @@ mod drill;
 mod hostile;
 mod house;
 mod partition;
+mod restore;
 mod scenarios;
 mod scenarios_transfer;
 mod scenarios_upsert;

@@ -157,13 +157,6 @@ pub(super) const FLAGS: &[FlagSpec] = &[
     ),
     later(
         Group::Snapshot,
-        "enable_snapshot_restore",
-        "false",
-        Kind::Switch(|c, on| c.snapshot.is_restore_enabled = on),
-        "start a new cluster from the newest good catalog snapshot",
-    ),
-    later(
-        Group::Snapshot,
         "snapshot_child_timeout_seconds",
         "300",
         Kind::Whole64(1, i64::MAX as u64, |c, sec| c.snapshot.timeout_sec = sec),

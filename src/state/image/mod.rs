@@ -6,8 +6,10 @@
 //! container: one codec, two callers (`snapshot` crate).
 
 mod load;
+mod prepare;
 mod record;
 mod save;
+mod sections;
 
 use std::sync::Arc;
 
@@ -15,14 +17,19 @@ use super::Counters;
 use super::State;
 use super::clients::ClientTable;
 use super::discards::Discards;
+use super::groups::FrozenGroup;
+use super::guard::Guard;
 use super::interner::Interner;
 use super::leadership::Leadership;
 use super::metadata::Metadata;
+use super::restore::Restore;
 use super::segment_table::SegmentTable;
 use super::table::Shard;
 use super::tasks::TaskTable;
 use super::transfer::Transfers;
 use crate::model::{ClientId, Millis, Tenant};
+
+pub use prepare::{Prepared, prepare};
 
 /// A state that cannot be read back.
 #[derive(Debug, thiserror::Error)]
@@ -48,11 +55,13 @@ pub struct FrozenState {
     tasks: TaskTable,
     metadata: Metadata,
     counters: Counters,
+    guard: Guard,
+    restore: Restore,
     leadership: Option<Leadership>,
     writers: Interner<ClientId>,
     tenants: Interner<Tenant>,
-    /// Group names by number.
-    groups: Vec<Option<Arc<[u8]>>>,
+    /// By number.
+    groups: Vec<Option<FrozenGroup>>,
 }
 
 impl State {
@@ -69,10 +78,12 @@ impl State {
             tasks: self.tasks.clone(),
             metadata: self.metadata.clone(),
             counters: self.counters,
+            guard: self.guard.clone(),
+            restore: self.restore.clone(),
             leadership: self.leadership.clone(),
             writers: self.writers.clone(),
             tenants: self.tenants.clone(),
-            groups: self.view.groups.names(),
+            groups: self.view.groups.freeze(),
         }
     }
 

@@ -19,6 +19,7 @@ use crate::model::{
     ClientId, Millis, Object, PinRequest, Place, Replica, ReplicaStatus, SegmentStatus, Tenant,
     Uuid,
 };
+use crate::state::groups::FrozenGroup;
 use crate::state::segment_table::Mounted;
 use crate::state::tasks::{Task, TaskStatus};
 use crate::state::transfer::{Transfer, TransferKind};
@@ -32,8 +33,15 @@ impl FrozenState {
     ///
     /// Errors: those of the writer, or of the compression library.
     pub fn save(self, to: &mut dyn Write) -> std::io::Result<()> {
-        let payloads = self.encode(self.extension(), false).map_err(std::io::Error::other)?;
+        let mut extension = self.extension();
+        extension.sections.extend(self.exact_sections().map_err(std::io::Error::other)?);
+        let payloads = self.encode(extension, false).map_err(std::io::Error::other)?;
         snapshot::write_container(&payloads, to).map_err(std::io::Error::other)
+    }
+
+    /// The replica counter: no replica from here on is in it.
+    pub fn next_replica_id(&self) -> u64 {
+        self.next_replica_id
     }
 
     /// The files of a catalog snapshot of the state at this entry of this term, with the read leases that this
@@ -84,8 +92,18 @@ impl FrozenState {
     }
 
     fn group_of(&self, object: &Object) -> &[u8] {
-        let name = self.groups.get(object.group.0 as usize).and_then(Option::as_deref);
-        name.unwrap_or_default()
+        self.frozen_group(object).map(|group| &*group.name).unwrap_or_default()
+    }
+
+    fn frozen_group(&self, object: &Object) -> Option<&FrozenGroup> {
+        self.groups.get(object.group.0 as usize)?.as_ref()
+    }
+
+    /// The end of an object's read lease. That of its group counts even if the object joined since: saying
+    /// too much keeps an object over a restore, saying too little loses one.
+    fn lease_end(&self, object: &Object) -> Millis {
+        let by_group = self.frozen_group(object).map(|group| group.leased_until);
+        object.lease.end().max(by_group.unwrap_or_default())
     }
 
     fn name_of<'a>(&'a self, object: &'a Object) -> (&'a [u8], &'a [u8]) {
@@ -110,7 +128,7 @@ impl FrozenState {
             writer: self.writer_of(object),
             put_start_ms: object.put_start.0,
             size: object.size,
-            lease_ms: if has_leases { object.lease.end().0 } else { 0 },
+            lease_ms: if has_leases { self.lease_end(object).0 } else { 0 },
             soft_pin_ms: object.pin().map(|deadline| deadline.0),
             data_type: object.data_type,
             replicas: object.replicas.iter().map(replica).collect(),

@@ -5,4 +5,5 @@ mod crash;
 mod handover;
 mod operator;
 mod reports;
-mod trio;
+pub mod trio;
+mod view;
