@@ -147,6 +147,12 @@ impl AdminPort {
         (status == 200).then(|| lines.map(str::to_owned).collect())
     }
 
+    /// How the restore of this cluster's first start ended, if the node answers.
+    pub async fn restore_outcome(&self) -> Option<String> {
+        let page: serde_json::Value = self.page("/api/v1/restore").await?;
+        page.pointer("/outcome")?.as_str().map(str::to_owned)
+    }
+
     /// Makes a change of the cluster. Errors: the node's sentence, or that none came.
     pub async fn change(&self, path: &str) -> Result<(), String> {
         let (status, body) = self.send("POST", path, CHANGE_MAX).await?;

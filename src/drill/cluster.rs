@@ -3,7 +3,7 @@
 //! Ports and directories stay the same over restarts. Everything is gone when the cluster is dropped; nothing
 //! here chooses who leads or waits for anything but a process. Node number n has index n - 1.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use tempfile::TempDir;
@@ -27,6 +27,8 @@ pub struct ClusterPlan {
     pub has_links: bool,
     /// What their data lies on.
     pub disk: DiskKind,
+    /// Whether they take catalog snapshots, and an empty cluster starts from the newest.
+    pub has_catalog: bool,
 }
 
 /// One node with its doors.
@@ -125,6 +127,10 @@ impl Cluster {
             format!("--metrics_port={admin}"),
             format!("--discovery_port={discovery}"),
         ];
+        if self.plan.has_catalog {
+            command.extend(["--enable_snapshot", "--enable_snapshot_restore"].map(str::to_owned));
+            command.push(format!("--snapshot_local_path={}", self.catalog().display()));
+        }
         command.extend(self.plan.flags.iter().cloned());
         command.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let log = self.dir.path().join(format!("node_{id}.log"));
@@ -171,9 +177,9 @@ impl Cluster {
         }
     }
 
-    /// The directory that holds logs and data.
-    pub fn dir(&self) -> &Path {
-        self.dir.path()
+    /// The root of catalog snapshots, outside of every node's directory.
+    pub fn catalog(&self) -> PathBuf {
+        self.dir.path().join("catalog")
     }
 
     /// Keeps logs and data for a look at them; answers where.

@@ -159,6 +159,7 @@ async fn own_nodes(
             .collect(),
         has_links: scenario.has_links,
         disk: scenario.disk,
+        has_catalog: scenario.has_catalog,
     };
     let cluster = Cluster::start(&plan).await?;
     let admins = cluster.nodes.iter().map(|node| node.admin.clone()).collect();
@@ -245,6 +246,7 @@ async fn perform(
         seen,
         faults: std::mem::take(&mut stage.faults),
         findings: std::mem::take(&mut stage.findings),
+        reborn: std::mem::take(&mut stage.reborn),
         gone: std::mem::take(&mut stage.gone),
         has_one_clock: own,
         may_forget: stage.may_forget,

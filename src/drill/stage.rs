@@ -61,6 +61,8 @@ pub struct Stage {
     pub extra: Vec<Load>,
     /// What clients saw that are gone.
     pub doomed: Vec<ClientHistory>,
+    /// When a new cluster took the place of the one before: its terms begin anew.
+    pub reborn: Vec<Moment>,
     /// Memory that is gone with its clients.
     pub gone: Gone,
     /// Clients that were told on purpose that they are not known.
@@ -102,6 +104,7 @@ impl Stage {
             findings: Findings::default(),
             extra: Vec::new(),
             doomed: Vec::new(),
+            reborn: Vec::new(),
             gone: Gone::default(),
             may_forget: false,
             live,

@@ -1,5 +1,6 @@
 //! Looks at every node again and again: who leads, in which term, which soft pins there are.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -207,12 +208,15 @@ pub async fn look_at_pins(
     Some(PinSample { begun, wall_ms, deadlines: page.pins.iter().filter_map(own).collect() })
 }
 
-/// Terms in which more than one node said that it serves: term, and the nodes.
-pub fn shared_terms(looks: &[NodeLook]) -> Vec<(u64, Vec<usize>, Moment)> {
-    let mut led: std::collections::BTreeMap<u64, (Vec<usize>, Moment)> = Default::default();
+/// Terms in which more than one node said that it serves: term, and the nodes. Terms before and after a moment of
+/// `reborn` are those of different clusters.
+pub fn shared_terms(looks: &[NodeLook], reborn: &[Moment]) -> Vec<(u64, Vec<usize>, Moment)> {
+    type Led = BTreeMap<(usize, u64), (Vec<usize>, Moment)>;
+    let mut led = Led::new();
     for look in looks {
         if let NodeState::Serving { term: Some(term) } = look.state {
-            let (nodes, at) = led.entry(term).or_insert((Vec::new(), look.ended));
+            let life = reborn.iter().filter(|birth| look.ended > **birth).count();
+            let (nodes, at) = led.entry((life, term)).or_insert((Vec::new(), look.ended));
             if !nodes.contains(&look.node) {
                 nodes.push(look.node);
                 *at = look.ended;
@@ -220,7 +224,7 @@ pub fn shared_terms(looks: &[NodeLook]) -> Vec<(u64, Vec<usize>, Moment)> {
         }
     }
     let shared = led.into_iter().filter(|(_, (nodes, _))| nodes.len() > 1);
-    shared.map(|(term, (nodes, at))| (term, nodes, at)).collect()
+    shared.map(|((_, term), (nodes, at))| (term, nodes, at)).collect()
 }
 
 #[cfg(test)]
@@ -235,8 +239,9 @@ mod tests {
     #[test]
     fn two_nodes_that_serve_in_one_term_are_found_and_a_take_over_is_not() {
         let taken_over = [serving(0, 1, 1), serving(1, 2, 2), serving(0, 3, 1)];
-        assert_eq!(shared_terms(&taken_over), []);
+        assert_eq!(shared_terms(&taken_over, &[]), []);
         let both = [serving(0, 1, 1), serving(1, 2, 1)];
-        assert_eq!(shared_terms(&both), [(1, vec![0, 1], Moment(2))]);
+        assert_eq!(shared_terms(&both, &[]), [(1, vec![0, 1], Moment(2))]);
+        assert_eq!(shared_terms(&both, &[Moment(1)]), [], "each in a cluster of its own");
     }
 }

@@ -11,6 +11,7 @@ mod reader;
 mod writer;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -35,6 +36,9 @@ const TENANT: &[u8] = b"default";
 pub const CALL_MAX: Duration = Duration::from_millis(2_000);
 /// The same for readers that stay with one node: they must be back soon after it is.
 pub const READ_MAX: Duration = Duration::from_millis(500);
+
+/// Pause between two looks whether held writers are done.
+const HOLD_LOOK: Duration = Duration::from_millis(10);
 
 /// Keys of one drill; writers put no new ones beyond it.
 pub const KEYS_MAX: usize = 50_000;
@@ -125,12 +129,35 @@ pub struct Shared {
     pub board: Board,
     /// What goes on now.
     pub pulse: Arc<Pulse>,
+    writers: Arc<Writers>,
+}
+
+/// Writers can be held for a while.
+#[derive(Debug, Default)]
+struct Writers {
+    is_held: AtomicBool,
+    /// Writers in the middle of an operation.
+    busy: AtomicUsize,
 }
 
 impl Shared {
     /// Nothing was written yet.
     pub fn new(stopwatch: Stopwatch) -> Self {
-        Shared { stopwatch, board: Board::default(), pulse: Arc::default() }
+        let (board, pulse, writers) = (Board::default(), Arc::default(), Arc::default());
+        Shared { stopwatch, board, pulse, writers }
+    }
+
+    /// Lets writers finish what they do and begin nothing more, until they are released.
+    pub async fn hold_writers(&self) {
+        self.writers.is_held.store(true, Ordering::SeqCst);
+        while self.writers.busy.load(Ordering::SeqCst) > 0 {
+            tokio::time::sleep(HOLD_LOOK).await;
+        }
+    }
+
+    /// Lets held writers go on.
+    pub fn release_writers(&self) {
+        self.writers.is_held.store(false, Ordering::SeqCst);
     }
 }
 

@@ -1,5 +1,6 @@
 //! A client that owns a segment and keys: puts, upserts, removes, and reads what others wrote.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rand::rngs::SmallRng;
@@ -93,7 +94,12 @@ impl Writer {
         self.history.begun = self.shared.stopwatch.now();
         self.shared.pulse.join(client, self.history.begun);
         while !pause(self.plan.pause, &mut stopping).await && !self.history.is_full() {
-            self.operate(&mut stopping).await;
+            // Announced before the look, so that who holds the writers sees this one or it sees the hold.
+            self.shared.writers.busy.fetch_add(1, Ordering::SeqCst);
+            if !self.shared.writers.is_held.load(Ordering::SeqCst) {
+                self.operate(&mut stopping).await;
+            }
+            self.shared.writers.busy.fetch_sub(1, Ordering::SeqCst);
         }
         self.history.ended = self.shared.stopwatch.now();
         self.shared.pulse.part(client);

@@ -39,6 +39,8 @@ pub struct Material {
     pub faults: Vec<Fault>,
     /// What was found on the way.
     pub findings: Findings,
+    /// When a new cluster took the place of the one before.
+    pub reborn: Vec<Moment>,
     /// Memory that is gone with its clients.
     pub gone: Gone,
     /// Whether clients and masters share a clock.
@@ -104,7 +106,7 @@ fn judge(material: &Material, looked: &mut Looked, findings: &mut Findings) {
     check_places(&all, run, findings);
     let one_clock = material.has_one_clock;
     check_pins(&all, &material.seen.pins, &material.gone, one_clock, run, looked, findings);
-    for (term, nodes, at) in shared_terms(&material.seen.nodes) {
+    for (term, nodes, at) in shared_terms(&material.seen.nodes, &material.reborn) {
         let nodes: Vec<String> = nodes.iter().map(|node| (node + 1).to_string()).collect();
         let what = format!("nodes {} served in term {term}", nodes.join(" and "));
         findings.add(Kind::TwoLeaders, at, what);

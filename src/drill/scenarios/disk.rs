@@ -67,7 +67,7 @@ pub async fn corrupt_log(stage: &mut Stage) -> anyhow::Result<()> {
     let hurt = stage.follower().await?;
     stage.kill(hurt)?;
     let data_dir = stage.node(hurt)?.data_dir.clone();
-    let damaged = flip_a_byte(&data_dir.join("log"))?;
+    let damaged = flip_a_byte(&data_dir.join("log"), &[])?;
     let name = damaged.file_name().unwrap_or_default().to_string_lossy().into_owned();
     stage.fault(format!("node {} was killed, and a byte of its log file {name} changed", hurt + 1));
     stage.start(hurt)?;
@@ -91,12 +91,11 @@ pub async fn corrupt_log(stage: &mut Stage) -> anyhow::Result<()> {
     stage.caught_up().await
 }
 
-/// Changes a byte in the middle of what the largest file of a directory holds; answers which file.
-fn flip_a_byte(dir: &Path) -> anyhow::Result<PathBuf> {
-    let mut files = Vec::new();
-    list(dir, &mut files).with_context(|| format!("list {}", dir.display()))?;
-    let largest = files.into_iter().max();
-    let Some((_, path)) = largest else { bail!("{} holds no file", dir.display()) };
+/// Changes a byte in the middle of what the largest file of a directory holds, but for those that are to be spared;
+/// answers which file.
+pub fn flip_a_byte(dir: &Path, spared: &[PathBuf]) -> anyhow::Result<PathBuf> {
+    let files = files(dir)?.into_iter().filter(|(_, path)| !spared.contains(path));
+    let Some((_, path)) = files.max() else { bail!("{} holds no file", dir.display()) };
     let mut bytes = std::fs::read(&path).with_context(|| format!("read {}", path.display()))?;
     // Files are longer than what they hold; the rest is zeros.
     let held = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0);
@@ -107,7 +106,13 @@ fn flip_a_byte(dir: &Path) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Files below a directory with what they hold on the disk.
+/// Files below a directory with their length. Errors: it cannot be listed.
+pub fn files(dir: &Path) -> anyhow::Result<Vec<(u64, PathBuf)>> {
+    let mut files = Vec::new();
+    list(dir, &mut files).with_context(|| format!("list {}", dir.display()))?;
+    Ok(files)
+}
+
 fn list(dir: &Path, files: &mut Vec<(u64, PathBuf)>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
@@ -132,7 +137,7 @@ mod tests {
         let mut large = vec![2; 100];
         large.extend([0; 100]);
         std::fs::write(dir.path().join("large"), &large).unwrap();
-        let path = flip_a_byte(dir.path()).unwrap();
+        let path = flip_a_byte(dir.path(), &[]).unwrap();
         assert!(path.ends_with("large"));
         let now = std::fs::read(path).unwrap();
         let changed: Vec<usize> = (0..200).filter(|at| now[*at] != large[*at]).collect();

@@ -6,6 +6,7 @@ mod disk;
 mod members;
 mod partition;
 mod pause;
+mod restore;
 
 use std::time::Duration;
 
@@ -46,6 +47,8 @@ enum Play {
     CorruptLog,
     ThunderingClients,
     ClientMassExpiry,
+    Restore,
+    CorruptSnapshotFallback,
 }
 
 /// A scenario.
@@ -63,6 +66,8 @@ pub struct Scenario {
     pub has_links: bool,
     /// What the nodes' data lies on.
     pub disk: DiskKind,
+    /// Whether the nodes take catalog snapshots.
+    pub has_catalog: bool,
     /// Further flags of the nodes.
     pub flags: &'static [&'static str],
     /// New leaders that each round must bring, or the scenario has shown nothing.
@@ -84,6 +89,7 @@ impl Scenario {
             reach: Reach::OwnNodes,
             has_links: false,
             disk: DiskKind::Plain,
+            has_catalog: false,
             flags: &[],
             elections: 0,
             play,
@@ -100,6 +106,11 @@ impl Scenario {
 
     const fn disk(self, disk: DiskKind) -> Scenario {
         Scenario { disk, ..self }
+    }
+
+    const fn catalog(self) -> Scenario {
+        // Clients keep their memory and write nothing between snapshot and loss, so everything may be kept.
+        Scenario { has_catalog: true, ..self }.flags(&["--restore_survival=complete"])
     }
 
     const fn flags(self, flags: &'static [&'static str]) -> Scenario {
@@ -129,6 +140,8 @@ impl Scenario {
             Play::SlowDisk => disk::slow_disk(stage).await,
             Play::CorruptLog => disk::corrupt_log(stage).await,
             Play::ThunderingClients => crowd::thundering_clients(stage).await,
+            Play::Restore => restore::restore(stage).await,
+            Play::CorruptSnapshotFallback => restore::corrupt_snapshot_fallback(stage).await,
             Play::ClientMassExpiry => crowd::client_mass_expiry(stage).await,
         }
     }
@@ -219,6 +232,20 @@ pub const SCENARIOS: &[Scenario] = &[
         "a follower's disk is lost; a new node takes its place",
         "the procedure of the operations page works under load",
     ),
+    Scenario::new(
+        "restore",
+        Play::Restore,
+        "a catalog snapshot is taken, all nodes and their disks are lost, new ones start from the snapshot",
+        "the worst day's procedure brings back every object, place and pin that the snapshot holds",
+    )
+    .catalog(),
+    Scenario::new(
+        "corrupt-snapshot-fallback",
+        Play::CorruptSnapshotFallback,
+        "the same with two snapshots, of which the newest is damaged",
+        "a damaged snapshot is noticed, and the one before it takes its place",
+    )
+    .catalog(),
     Scenario::new(
         "disk-full",
         Play::DiskFull,

@@ -194,7 +194,7 @@ impl Trial {
         check_pins(&clients, &seen.pins, &Gone::default(), true, run, &mut looked, &mut findings);
         let findings: Vec<String> = findings.told().iter().map(|f| f.what.clone()).collect();
         assert_eq!(findings, Vec::<String>::new());
-        assert_eq!(shared_terms(&seen.nodes), [], "no two nodes led in one term");
+        assert_eq!(shared_terms(&seen.nodes, &[]), [], "no two nodes led in one term");
         for client in &clients {
             assert_eq!(client.forgotten, [], "{} is known all the time", client.name);
         }
