@@ -4,6 +4,7 @@
 
 pub mod bench;
 pub mod cli;
+pub mod drill;
 pub mod serve;
 
 pub mod admin;
