@@ -20,7 +20,7 @@ pub mod store;
 pub mod summary;
 pub mod table;
 
-pub use catalog::{Catalog, Listed, Retired, SnapshotId};
+pub use catalog::{Catalog, Listed, Retired, SnapshotId, SnapshotIndex};
 pub use codec::container::{read_container, write_container};
 pub use codec::{
     DecodedShard, Decoder, EncodedShard, Limits, Payloads, ShardEncoder, SnapshotEncoder,
