@@ -11,6 +11,8 @@ pub mod rpc;
 
 pub mod snapshotter;
 
+pub mod backup;
+
 pub mod node;
 
 pub mod metrics;

@@ -226,6 +226,23 @@ impl Catalog {
         Ok(staged?)
     }
 
+    /// Whether the files of a snapshot can be seen in this store, its descriptor aside.
+    ///
+    /// Errors: the store fails.
+    pub fn is_staged(&self, id: SnapshotId) -> Result<bool, StoreError> {
+        let keys = self.store.list(&format!("{}/{id}", self.prefix))?;
+        let files = [SnapshotFile::Metadata, SnapshotFile::Segments, SnapshotFile::TaskManager];
+        let mut needed = files.into_iter().chain([SnapshotFile::Manifest]);
+        Ok(needed.all(|file| keys.contains(&self.key(id, file))))
+    }
+
+    /// Whether the snapshot has a readable descriptor.
+    ///
+    /// Errors: the store fails.
+    pub fn is_listed(&self, id: SnapshotId) -> Result<bool, StoreError> {
+        Ok(self.listed(id)?.is_some())
+    }
+
     /// Makes a staged snapshot visible, then the latest.
     ///
     /// Errors: the store fails or `go_on` answered no; then the files are removed again. If only
@@ -269,7 +286,8 @@ impl Catalog {
         go_on: &dyn Fn() -> bool,
     ) -> Result<(), StoreError> {
         let manifest = write_manifest(&id.to_string());
-        let own = payloads.extension.iter().map(|bytes| (SnapshotFile::Extension, bytes.as_slice()));
+        let own =
+            payloads.extension.iter().map(|bytes| (SnapshotFile::Extension, bytes.as_slice()));
         let manifest = [(SnapshotFile::Manifest, manifest.as_bytes())];
         for (file, bytes) in payloads.files().into_iter().chain(own).chain(manifest) {
             if !go_on() {

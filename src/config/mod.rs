@@ -21,6 +21,7 @@ pub use sections::{
     AdminConfig, AllocationConfig, AllocationStrategy, ClientConfig, Config,
     DISCOVERY_PORT_DEFAULT, DiscoveryConfig, Durability, EvictionConfig, HttpMetadataConfig,
     LeaseConfig, LogConfig, PPM_WHOLE, PeerAddress, RaftConfig, RestoreSurvival, RpcConfig, Secret,
-    SnapshotConfig, SoftPinConfig, StorageConfig, TaskConfig, WriteConfig, host_port,
+    SnapshotConfig, SnapshotTaker, SoftPinConfig, StorageConfig, TaskConfig, WriteConfig,
+    host_port,
 };
 pub use validate::validate;

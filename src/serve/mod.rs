@@ -63,8 +63,12 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         let snapshotter = Snapshotter::new(&config, catalog, node.clone(), metrics, clock);
         let snapshotter = Arc::new(snapshotter);
         admin.takes_snapshots(Arc::clone(&snapshotter));
-        tokio::spawn(snapshotter.run())
+        let follower = snapshotter.follow();
+        (tokio::spawn(snapshotter.run()), follower)
     });
+    let (snapshots, follower) = snapshots.unzip();
+    // Held to the end of the node; dropping it ends the thread.
+    let _follower = follower.transpose().context("no thread for catalog snapshots")?;
     let reporter = config.admin.is_metric_reporting.then(|| tokio::spawn(admin::report(admin)));
 
     let service = Arc::new(rpc_service(&config, &node, &metrics));

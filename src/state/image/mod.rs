@@ -5,6 +5,7 @@
 //! leader-local and are written as 0 here. The bytes are the peer's snapshot files and our extension in one
 //! container: one codec, two callers (`snapshot` crate).
 
+mod leases;
 mod load;
 mod record;
 mod save;
@@ -23,6 +24,8 @@ use super::table::Shard;
 use super::tasks::TaskTable;
 use super::transfer::Transfers;
 use crate::model::{ClientId, Millis, Tenant};
+
+pub use leases::{LEASE_BYTES_MAX, LEASES_MAX, Leases};
 
 /// A state that cannot be read back.
 #[derive(Debug, thiserror::Error)]

@@ -24,7 +24,11 @@ const ROOMS: &[(&str, &[&str])] = &[
         &["snapshotter", "node", "leader", "state", "model", "clock", "config", "metrics", "raft"],
     ),
     ("discovery", &["node", "model", "clock", "config", "metrics"]),
-    ("snapshotter", &["node", "model", "clock", "config", "metrics", "snapshot"]),
+    ("backup", &["model", "config", "snapshot"]),
+    (
+        "snapshotter",
+        &["backup", "node", "state", "model", "clock", "config", "metrics", "snapshot"],
+    ),
     ("bootstrap", &["node", "state", "model", "clock", "config", "raft", "snapshot"]),
 ];
 
