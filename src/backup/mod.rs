@@ -62,6 +62,35 @@ pub fn configured_place(config: &Config) -> Result<Place, BackupError> {
     }
 }
 
+/// Whether the settings name a catalog, if they ask for one; a directory is not looked at.
+///
+/// Errors: as [`open`], without those of the directory.
+pub fn check(config: &Config) -> Result<(), BackupError> {
+    let settings = &config.snapshot;
+    if !settings.is_enabled && !settings.is_restore_enabled {
+        return Ok(());
+    }
+    let place = configured_place(config)?;
+    if place.is_shared() {
+        open_store(&place, false)?;
+    }
+    configured_index(config).map(|_| ())
+}
+
+/// The index that the settings name; `None` for the one beside the files.
+fn configured_index(config: &Config) -> Result<Option<Arc<dyn SnapshotIndex>>, BackupError> {
+    let address = &config.snapshot.catalog_store_connstring;
+    match config.snapshot.catalog_store_type.as_str() {
+        "redis" if address.is_empty() => Err(BackupError(
+            "set snapshot_catalog_store_connstring to the address of the Redis, such as \
+             redis://127.0.0.1:6379"
+                .into(),
+        )),
+        "redis" => open_index(address, &config.storage.cluster_id).map(Some),
+        _ => Ok(None),
+    }
+}
+
 /// Opens the catalog that the settings name. Nothing is sent over a network yet.
 ///
 /// Errors: no place is named, it cannot be used, or its kind is not built into this program.
@@ -69,20 +98,9 @@ pub fn open(config: &Config) -> Result<Catalog, BackupError> {
     let store = open_store(&configured_place(config)?, true)?;
     let cluster = &config.storage.cluster_id;
     let catalog = Catalog::new(store, cluster, Limits::default());
-    match config.snapshot.catalog_store_type.as_str() {
-        "" | "embedded" | "payload" => Ok(catalog),
-        "redis" if config.snapshot.catalog_store_connstring.is_empty() => Err(BackupError(
-            "set snapshot_catalog_store_connstring to the address of the Redis, such as \
-             redis://127.0.0.1:6379"
-                .into(),
-        )),
-        "redis" => {
-            let address = &config.snapshot.catalog_store_connstring;
-            Ok(catalog.with_index(open_index(address, cluster)?))
-        }
-        other => Err(BackupError(format!(
-            "snapshot_catalog_store_type={other:?} is not offered; use embedded or redis"
-        ))),
+    match configured_index(config)? {
+        Some(index) => Ok(catalog.with_index(index)),
+        None => Ok(catalog),
     }
 }
 

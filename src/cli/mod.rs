@@ -8,6 +8,7 @@ mod cluster;
 mod help;
 mod interface;
 mod logging;
+mod progress;
 mod serve;
 mod snapshot;
 

@@ -25,3 +25,4 @@ pub use sections::{
     host_port,
 };
 pub use validate::validate;
+pub use value::parse_duration_ms;

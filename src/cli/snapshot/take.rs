@@ -1,45 +1,75 @@
-//! `snapshot take`: has a running node take a snapshot.
+//! `snapshot take`: has the cluster take a snapshot and waits until it is published.
 
 use std::time::Duration;
 
 use clap::Args;
+use serde_json::Value as Json;
 
 use super::Answer;
+use super::ask::{self, Admin, Asked};
 
 const TAKE_EXAMPLE: &str = "Example:
   mooncake-ha snapshot take --admin http://127.0.0.1:9003
+  mooncake-ha snapshot take --admin 127.0.0.1:9003 --timeout 1h --json
 
 Exit codes: 0 taken, 1 refused or failed, 2 wrong usage, 3 no answer.";
-
-/// How long a snapshot may take.
-const TAKE_WAIT_MAX: Duration = Duration::from_secs(600);
-/// Bytes of an answer at most.
-const ANSWER_BYTES_MAX: u64 = 64 << 10;
 
 /// Arguments of `snapshot take`.
 #[derive(Debug, Args)]
 #[command(after_help = TAKE_EXAMPLE)]
 pub(super) struct TakeArgs {
-    /// Address of the leader's admin port; its token is taken from MOONCAKE_HA_ADMIN_TOKEN
+    /// Admin port of a node; one that does not lead sends on to the leader. Its token is taken from
+    /// MOONCAKE_HA_ADMIN_TOKEN
     #[arg(long, value_name = "URL")]
     admin: String,
+    /// How long to wait; the snapshot goes on after that
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = super::duration)]
+    timeout: Duration,
+    /// Answer JSON
+    #[arg(long)]
+    json: bool,
 }
 
-pub(super) fn run(TakeArgs { admin }: &TakeArgs) -> anyhow::Result<Answer> {
-    let url = format!("{}/api/v1/snapshots", admin.trim_end_matches('/'));
-    let agent: ureq::Agent = ureq::Agent::config_builder()
-        .http_status_as_error(false)
-        .timeout_global(Some(TAKE_WAIT_MAX))
-        .build()
-        .into();
-    let mut request = agent.post(&url);
-    if let Ok(token) = std::env::var("MOONCAKE_HA_ADMIN_TOKEN") {
-        request = request.header("Authorization", format!("Bearer {token}"));
+pub(super) fn run(TakeArgs { admin, timeout, json }: &TakeArgs) -> anyhow::Result<Answer> {
+    match Admin::new(admin, *timeout).post_to_leader("/api/v1/snapshots")? {
+        Asked::Refused(why) => Ok(Answer::refused(&why)),
+        Asked::Good(mut answer) => {
+            let taken: Json = serde_json::from_str(&ask::text(&mut answer)?)?;
+            Answer::new(*json, &taken, || sentence(&taken), true)
+        }
     }
-    let no_answer = |error: ureq::Error| anyhow::anyhow!("{url} gives no answer: {error}");
-    let mut answer = request.send_empty().map_err(no_answer)?;
-    let is_good = answer.status().is_success();
-    let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
-    let body = body.read_to_string().map_err(no_answer)?;
-    Ok(Answer { text: format!("{}\n", body.trim_end()), is_good })
+}
+
+fn sentence(taken: &Json) -> String {
+    let field = |name: &str| match taken.get(name) {
+        Some(Json::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+        None => "?".to_owned(),
+    };
+    format!(
+        "{}: {} objects in {} bytes, up to entry {}, written by node {} in {} ms",
+        field("id"),
+        field("objects"),
+        field("bytes"),
+        field("applied_index"),
+        field("written_by"),
+        field("took_ms")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_is_told_in_one_sentence() {
+        let taken = serde_json::json!({
+            "id": "20261129_182740_639", "objects": 5, "bytes": 77, "applied_index": 9,
+            "written_by": 2, "took_ms": 12,
+        });
+        assert_eq!(
+            sentence(&taken),
+            "20261129_182740_639: 5 objects in 77 bytes, up to entry 9, written by node 2 in 12 ms"
+        );
+    }
 }
