@@ -108,6 +108,17 @@ pub fn open(config: &Config) -> Result<Catalog, BackupError> {
 ///
 /// Errors: the directory cannot be used, or the kind is not built into this program.
 pub fn open_store(place: &Place, makes: bool) -> Result<Arc<dyn ObjectStore>, BackupError> {
+    open_store_with(place, makes, &variable)
+}
+
+/// As [`open_store`], with variables that `get` looks up.
+///
+/// Errors: as there.
+pub fn open_store_with(
+    place: &Place,
+    makes: bool,
+    get: &dyn Fn(&str) -> Option<String>,
+) -> Result<Arc<dyn ObjectStore>, BackupError> {
     match place {
         Place::Local(path) => {
             let opened = match makes {
@@ -116,18 +127,26 @@ pub fn open_store(place: &Place, makes: bool) -> Result<Arc<dyn ObjectStore>, Ba
             };
             Ok(Arc::new(opened.map_err(|error| BackupError(error.to_string()))?))
         }
-        Place::S3 { bucket, prefix } => open_s3(bucket, prefix),
+        Place::S3 { bucket, prefix } => open_s3(bucket, prefix, get),
     }
 }
 
 #[cfg(feature = "s3")]
-fn open_s3(bucket: &str, prefix: &str) -> Result<Arc<dyn ObjectStore>, BackupError> {
-    let settings = s3_settings::S3Settings::read(bucket, prefix, &variable)?;
+fn open_s3(
+    bucket: &str,
+    prefix: &str,
+    get: &dyn Fn(&str) -> Option<String>,
+) -> Result<Arc<dyn ObjectStore>, BackupError> {
+    let settings = s3_settings::S3Settings::read(bucket, prefix, get)?;
     Ok(Arc::new(s3::S3Store::open(settings)?))
 }
 
 #[cfg(not(feature = "s3"))]
-fn open_s3(bucket: &str, _prefix: &str) -> Result<Arc<dyn ObjectStore>, BackupError> {
+fn open_s3(
+    bucket: &str,
+    _prefix: &str,
+    _get: &dyn Fn(&str) -> Option<String>,
+) -> Result<Arc<dyn ObjectStore>, BackupError> {
     Err(BackupError(format!(
         "this program is built without S3, so s3://{bucket} cannot be used; build it with the feature s3"
     )))

@@ -10,6 +10,7 @@
 )]
 
 mod admin;
+mod catalog;
 mod cli;
 mod cluster;
 mod discovery;

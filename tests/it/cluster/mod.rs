@@ -4,4 +4,4 @@
 mod crash;
 mod handover;
 mod operator;
-mod trio;
+pub mod trio;

@@ -40,13 +40,29 @@ impl Master {
         let program = PathBuf::from(env!("CARGO_BIN_EXE_mooncake-ha"));
         let mut args = vec!["serve".to_owned()];
         args.push(format!("--data_dir={}", dir.join("data").display()));
-        Master::start(Kind::Ours, program, args, dir, flags)
+        Master::start(Kind::Ours, program, args, dir, flags, &[])
+    }
+
+    /// As [`Master::ours`], with variables of the environment.
+    pub fn ours_with(dir: &Path, flags: &[&str], env: &[(String, String)]) -> Self {
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_mooncake-ha"));
+        let data = format!("--data_dir={}", dir.join("data").display());
+        Master::start(Kind::Ours, program, vec!["serve".to_owned(), data], dir, flags, env)
     }
 
     /// Starts the peer on free ports.
     pub fn peer(program: &Path, dir: &Path, flags: &[&str]) -> Self {
         let args = vec!["--logtostderr".to_owned()];
-        Master::start(Kind::Peer, program.to_owned(), args, dir, flags)
+        Master::start(Kind::Peer, program.to_owned(), args, dir, flags, &[])
+    }
+
+    /// Starts the peer, which restores from `root`.
+    pub fn peer_restoring(program: &Path, root: &Path, dir: &Path) -> Self {
+        let args = vec!["--logtostderr".to_owned()];
+        let root = root.display().to_string();
+        let env = [("MOONCAKE_SNAPSHOT_LOCAL_PATH".to_owned(), root)];
+        let flags = ["--enable_snapshot_restore", "--snapshot_object_store_type=local"];
+        Master::start(Kind::Peer, program.to_owned(), args, dir, &flags, &env)
     }
 
     fn start(
@@ -55,13 +71,15 @@ impl Master {
         mut args: Vec<String>,
         dir: &Path,
         flags: &[&str],
+        env: &[(String, String)],
     ) -> Self {
         let (rpc, admin, metadata) = (free_port(), free_port(), free_port());
         args.push(format!("--rpc_port={rpc}"));
         args.push(format!("--metrics_port={admin}"));
         args.push(format!("--http_metadata_server_port={metadata}"));
         args.extend(flags.iter().map(|&flag| flag.to_owned()));
-        let process = Process::new("master", program, args, dir.join("master.log"));
+        let mut process = Process::new("master", program, args, dir.join("master.log"));
+        process.set_env(env);
         let mut master = Master { kind, process, rpc, metadata, http: Http::new(admin) };
         master.start_again();
         master
