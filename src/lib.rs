@@ -3,6 +3,8 @@
 //! Rooms in reading order; arrows of use point down this list only (`docs/ARCHITECTURE.md`).
 
 pub mod cli;
+#[doc(hidden)]
+pub mod probes;
 pub mod serve;
 
 pub mod admin;

@@ -22,6 +22,8 @@ pub mod table;
 
 pub use catalog::{Catalog, Listed, Retired, SnapshotId, SnapshotIndex};
 pub use codec::container::{read_container, write_container};
+#[doc(hidden)]
+pub use codec::probes::PROBES;
 pub use codec::{
     DecodedShard, Decoder, EncodedShard, Limits, Payloads, ShardEncoder, SnapshotEncoder,
     decode_exact, encode_image,

@@ -41,6 +41,7 @@ use crate::snapshotter::Snapshotter;
 use answer::Refused;
 
 pub use listener::HTTP_CONNECTIONS_MAX;
+pub(crate) use query::probe;
 
 /// How long a page waits for the proof that this node leads.
 const GUARD_WAIT_MAX: Duration = Duration::from_secs(5);

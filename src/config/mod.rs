@@ -15,6 +15,7 @@ mod value;
 
 pub use args::Question;
 pub use error::ConfigError;
+pub(crate) use file::probe;
 pub use flags::{FlagSpec, Group, Kind, Origin, Status, all as flags};
 pub use load::{ENV_PREFIX, Loaded, Settings, load};
 pub use sections::{

@@ -33,6 +33,7 @@ use crate::state::{Reply, State};
 use error::NodeError;
 use machine::StoreMachine;
 use propose::{ProposeStats, Proposer};
+pub(crate) use regex::probe;
 use settings::NodeSettings;
 
 /// Counts of this process's sweeps, for metrics.

@@ -14,6 +14,7 @@ mod catalog;
 mod cli;
 mod cluster;
 mod discovery;
+mod fuzz;
 mod hostile;
 mod house;
 mod scenarios;

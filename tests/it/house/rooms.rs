@@ -33,7 +33,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 ];
 
 /// The rooms at the top: people and the start, which may use everything below.
-const TOP: [&str; 5] = ["cli", "serve", "drill", "bench", "main"];
+const TOP: [&str; 6] = ["cli", "serve", "drill", "bench", "probes", "main"];
 
 #[test]
 fn rooms_use_only_the_rooms_below_them() {
