@@ -11,6 +11,7 @@ pub mod admin;
 pub mod discovery;
 pub mod rpc;
 
+pub mod restore;
 pub mod snapshotter;
 
 pub mod backup;

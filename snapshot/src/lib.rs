@@ -26,7 +26,7 @@ pub use codec::container::{read_container, write_container};
 pub use codec::probes::PROBES;
 pub use codec::{
     DecodedShard, Decoder, EncodedShard, Limits, Payloads, ShardEncoder, SnapshotEncoder,
-    decode_exact, encode_image,
+    decode_exact, encode_image, encode_image_on_two,
 };
 pub use diff::{Change, Difference, Differences};
 pub use error::{SnapshotError, SnapshotFile};
@@ -34,7 +34,7 @@ pub use finding::{DropReason, Effect, Finding, Findings, Tally};
 pub use image::*;
 pub use normalize::{Normalized, Survival, normalize};
 pub use restore::{
-    CandidateReport, Outcome, RestoreOptions, RestoreReport, Restored, restore, verify,
+    CandidateReport, Outcome, RestoreOptions, RestoreReport, Restored, Trial, restore, verify,
 };
 pub use settle::{Decoded, decode_image, refit_allocators};
 pub use summary::Summary;

@@ -3,7 +3,7 @@
 //! Open before the data directory is, so that a node that replays its log can be asked how it is. Pages about
 //! the store need leadership and answer 503 without it; pages about this node (`/health`, `/role`, `/metrics`,
 //! `/api/v1/cluster`) always answer. Only `/query_key` grants a read lease, as on the peer, and only
-//! `POST` changes anything: `/api/v1/remove_all` the store, `/api/v1/cluster/...` the cluster.
+//! `POST` changes anything: `/api/v1/remove_all` and `/api/v1/restore` the store, `/api/v1/cluster/...` the cluster.
 
 mod answer;
 mod cluster;
@@ -17,6 +17,7 @@ mod metrics;
 mod object;
 mod query;
 mod remove;
+mod restore;
 mod segments;
 mod snapshots;
 mod soft_pins;
@@ -37,6 +38,7 @@ use crate::metrics::Metrics;
 use crate::metrics::summary::Summary;
 use crate::node::MasterNode;
 use crate::node::read::LeaderGuard;
+use crate::restore::Restorer;
 use crate::snapshotter::Snapshotter;
 use answer::Refused;
 
@@ -55,6 +57,8 @@ pub struct Door {
     node: OnceLock<MasterNode>,
     /// Empty if catalog snapshots are off.
     snapshotter: OnceLock<Arc<Snapshotter>>,
+    /// Empty if there is no catalog.
+    restorer: OnceLock<Arc<Restorer>>,
     metrics: Arc<Metrics>,
     clock: Arc<dyn Clock>,
     durability: Durability,
@@ -71,6 +75,7 @@ impl Door {
         Door {
             node: OnceLock::new(),
             snapshotter: OnceLock::new(),
+            restorer: OnceLock::new(),
             metrics,
             clock,
             durability: config.raft.durability,
@@ -89,6 +94,11 @@ impl Door {
     /// Catalog snapshots are on. Later calls change nothing.
     pub fn takes_snapshots(&self, snapshotter: Arc<Snapshotter>) {
         let _ = self.snapshotter.set(snapshotter);
+    }
+
+    /// There is a catalog to restore from. Later calls change nothing.
+    pub fn restores(&self, restorer: Arc<Restorer>) {
+        let _ = self.restorer.set(restorer);
     }
 
     fn node(&self) -> Result<&MasterNode, Refused> {
@@ -128,6 +138,7 @@ fn router(door: Arc<Door>) -> Router {
         .route("/api/v1/snapshots/leases", post(snapshots::leases))
         .route("/api/v1/snapshots/done", post(snapshots::done))
         .route("/api/v1/snapshots/export", post(snapshots::export_state))
+        .route("/api/v1/restore", get(restore::page).post(restore::run))
         .route("/api/v1/object", get(object::object))
         .route("/api/v1/soft_pins", get(soft_pins::soft_pins))
         .route("/api/v1/cluster", get(cluster::cluster))

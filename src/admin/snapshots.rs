@@ -87,6 +87,7 @@ pub async fn done(
         Some(why) => Err(why),
         None => Ok(Written {
             applied_index: number(query, "applied_index")?,
+            next_replica_id: number(query, "next_replica_id")?,
             objects: number(query, "objects")?,
             bytes: number(query, "bytes")?,
         }),

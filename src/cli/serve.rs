@@ -8,7 +8,8 @@ use std::ffi::OsString;
 use crate::backup;
 use crate::config::{self, Config, ConfigError, Loaded, Question, Settings};
 
-use super::{EXIT_FAILURE, EXIT_OK, help, interface, logging};
+use super::{EXIT_FAILURE, EXIT_OK, EXIT_UNREADABLE, help, interface, logging};
+use crate::restore::FirstRestoreError;
 
 /// Runs the command with the arguments after `serve`; answers the exit code.
 pub(super) fn command(args: impl Iterator<Item = OsString>) -> u8 {
@@ -68,7 +69,11 @@ fn start(settings: Settings) -> u8 {
                 true => tracing::error!("{error:#}"),
                 false => super::complain(&format!("{error:#}")),
             }
-            EXIT_FAILURE
+            // A supervisor must be able to tell "restart it" from "an operator has to look".
+            match error.is::<FirstRestoreError>() {
+                true => EXIT_UNREADABLE,
+                false => EXIT_FAILURE,
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ pub mod read;
 mod regex;
 mod remove;
 pub mod settings;
+mod snapshots;
 mod te_cleanup;
 mod workers;
 

@@ -43,11 +43,13 @@ impl MasterNode {
             let before = self.leader().map(|leader| leader.term);
             if leading != before {
                 loops.abort_all();
+                // Looked at before anybody can begin one in this term.
+                let unfinished = self.unfinished_restore();
                 self.set_leader(leading.map(|term| self.new_context(term)));
                 if let Some(term) = leading {
                     self.unfence_all();
                     tracing::info!(term, "leading");
-                    self.start_loops(term, &mut loops);
+                    self.start_loops(term, unfinished, &mut loops);
                 } else {
                     self.machine().arrivals().close();
                     tracing::info!(term = now.term(), "following");
@@ -71,8 +73,12 @@ impl MasterNode {
         Arc::new(LeaderContext::new(term, now, heard, lease_ttl, client_ttl))
     }
 
-    fn start_loops(&self, term: u64, loops: &mut JoinSet<()>) {
+    fn start_loops(&self, term: u64, unfinished: Option<u64>, loops: &mut JoinSet<()>) {
         loops.spawn(self.clone().announce(term));
+        if let Some(attempt) = unfinished {
+            let node = self.clone();
+            loops.spawn(async move { node.abort_restore(attempt).await });
+        }
         loops.spawn(self.clone().every(self.settings().sweep_interval, Work::Sweep));
         loops.spawn(self.clone().every(LIVENESS_INTERVAL, Work::Liveness));
         loops.spawn(self.clone().every(UNMOUNT_INTERVAL, Work::Unmount));

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::admin::{self, Door};
 use crate::clock::SystemClock;
@@ -22,8 +22,9 @@ use crate::discovery::{self, Discovery};
 use crate::metrics::Metrics;
 use crate::node::MasterNode;
 use crate::node::settings::NodeSettings;
+use crate::restore::{self, Restorer};
 use crate::rpc::{self, Service, StorageAnswer};
-use crate::snapshotter::{self, Snapshotter};
+use crate::snapshotter::{self, Follower, Snapshotter};
 use ports::Ports;
 
 /// How long a node that hands over waits to hear where its successor serves clients.
@@ -58,17 +59,25 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         .await
         .context("the data directory cannot be used")?;
     admin.opened(node.clone());
-    let snapshots = catalog.map(|catalog| {
-        let metrics = Arc::clone(&metrics);
-        let snapshotter = Snapshotter::new(&config, catalog, node.clone(), metrics, clock);
-        let snapshotter = Arc::new(snapshotter);
-        admin.takes_snapshots(Arc::clone(&snapshotter));
-        let follower = snapshotter.follow();
-        (tokio::spawn(snapshotter.run()), follower)
-    });
-    let (snapshots, follower) = snapshots.unzip();
-    // Held to the end of the node; dropping it ends the thread.
-    let _follower = follower.transpose().context("no thread for catalog snapshots")?;
+    let restorer = catalog.map(|catalog| Arc::new(Restorer::new(catalog, node.clone())));
+    if let Some(restorer) = &restorer {
+        admin.restores(Arc::clone(restorer));
+    }
+    let reason = match restorer.filter(|_| config.snapshot.is_restore_enabled) {
+        Some(restorer) => first_restore(&config, &node, &restorer).await,
+        None => None,
+    };
+    if let Some(reason) = reason {
+        let _ = stop.send(true);
+        while doors.join_next().await.is_some() {}
+        node.shutdown().await;
+        return reason;
+    }
+    // Held to the end of the node: dropping it ends the follower's thread.
+    let (snapshots, _follower) = match snapshots(&config, &node, &admin, &metrics, clock)? {
+        Some((task, follower)) => (Some(task), follower),
+        None => (None, None),
+    };
     let reporter = config.admin.is_metric_reporting.then(|| tokio::spawn(admin::report(admin)));
 
     let service = Arc::new(rpc_service(&config, &node, &metrics));
@@ -97,6 +106,44 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
             Ok(())
         }
         Some(fatal) => anyhow::bail!("{fatal}"),
+    }
+}
+
+/// Begins to take catalog snapshots, if they are on: while this node leads, and for the leader while it does not.
+fn snapshots(
+    config: &Config,
+    node: &MasterNode,
+    admin: &Door,
+    metrics: &Arc<Metrics>,
+    clock: Arc<SystemClock>,
+) -> anyhow::Result<Option<(JoinHandle<()>, Option<Follower>)>> {
+    if !config.snapshot.is_enabled {
+        return Ok(None);
+    }
+    let Some(catalog) = snapshotter::open_catalog(config)? else { return Ok(None) };
+    let snapshotter =
+        Arc::new(Snapshotter::new(config, catalog, node.clone(), Arc::clone(metrics), clock));
+    admin.takes_snapshots(Arc::clone(&snapshotter));
+    let follower =
+        snapshotter.follow().context("no thread for catalog snapshots can be started")?;
+    Ok(Some((tokio::spawn(snapshotter.run()), follower)))
+}
+
+/// Waits until the first restore is decided. Answers how the node ends if it must not serve: by what went wrong,
+/// or in order, because it was told to stop meanwhile.
+async fn first_restore(
+    config: &Config,
+    node: &MasterNode,
+    restorer: &Restorer,
+) -> Option<anyhow::Result<()>> {
+    tokio::select! {
+        decided = restore::before_serving(config, node, restorer) => {
+            decided.err().map(|error| Err(error.into()))
+        }
+        reason = until_stopped(node) => Some(match reason {
+            None => Ok(()),
+            Some(fatal) => Err(anyhow::anyhow!("{fatal}")),
+        }),
     }
 }
 

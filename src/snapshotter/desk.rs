@@ -53,6 +53,8 @@ mod as_text {
 pub struct Written {
     /// The entry up to which the state reached.
     pub applied_index: u64,
+    /// The replica counter of that state.
+    pub next_replica_id: u64,
     /// Objects in it.
     pub objects: u64,
     /// Bytes of the files.
@@ -157,7 +159,7 @@ impl Desk {
 mod tests {
     use super::*;
 
-    const WRITTEN: Written = Written { applied_index: 9, objects: 1, bytes: 2 };
+    const WRITTEN: Written = Written { applied_index: 9, next_replica_id: 4, objects: 1, bytes: 2 };
 
     fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)

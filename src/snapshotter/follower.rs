@@ -160,9 +160,10 @@ impl Worker {
         let written = self.write(offer, leader, &go_on);
         let ticket = offer.ticket;
         let report = match &written {
-            Ok(Written { applied_index, objects, bytes }) => {
-                format!("applied_index={applied_index}&objects={objects}&bytes={bytes}")
-            }
+            Ok(Written { applied_index, next_replica_id, objects, bytes }) => format!(
+                "applied_index={applied_index}&next_replica_id={next_replica_id}\
+                 &objects={objects}&bytes={bytes}"
+            ),
             Err(why) => {
                 let set = percent_encoding::NON_ALPHANUMERIC;
                 format!("failed={}", percent_encoding::utf8_percent_encode(why, set))
@@ -208,12 +209,12 @@ impl Worker {
         // Asked before the state is frozen, so that it holds at least this entry.
         let applied_index = self.applied();
         let frozen = self.node.freeze();
-        let objects = frozen.objects();
+        let (objects, next_replica_id) = (frozen.objects(), frozen.next_replica_id());
         let failed = |error: mooncake_ha_snapshot::SnapshotError| error.to_string();
         let payloads = frozen.payloads(applied_index, offer.term, Some(&leases)).map_err(failed)?;
         drop(frozen);
         self.catalog.stage(offer.id, &payloads, go_on).map_err(failed)?;
-        Ok(Written { applied_index, objects, bytes: payloads.total_bytes() })
+        Ok(Written { applied_index, next_replica_id, objects, bytes: payloads.total_bytes() })
     }
 
     fn applied(&self) -> u64 {

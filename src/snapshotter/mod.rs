@@ -25,6 +25,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Secret, SnapshotTaker};
 use crate::metrics::Metrics;
 use crate::node::MasterNode;
+use crate::node::error::NodeError;
 use desk::{Desk, Order};
 pub use desk::{Offer, Written};
 pub use follower::Follower;
@@ -63,11 +64,22 @@ pub struct Taken {
     pub written_by: u64,
 }
 
-/// Opens the catalog that the settings name; `None` if snapshots are off.
+/// A snapshot that was published, with what the log is to be told of it.
+struct Shot {
+    taken: Taken,
+    /// The replica counter of the state in it.
+    next_replica_id: u64,
+}
+
+fn untold(error: NodeError) -> SnapshotterError {
+    SnapshotterError::Failed(format!("the log was not told: {error}"))
+}
+
+/// Opens the catalog that the settings name; `None` if neither snapshots nor a restore are wanted.
 ///
 /// Errors: the store is not offered, no path is given, or it cannot be used.
 pub fn open_catalog(config: &Config) -> Result<Option<Catalog>, SnapshotterError> {
-    match config.snapshot.is_enabled {
+    match config.snapshot.is_enabled || config.snapshot.is_restore_enabled {
         true => Ok(Some(backup::open(config)?)),
         false => Ok(None),
     }
@@ -155,18 +167,14 @@ impl Snapshotter {
             return Err(SnapshotterError::NotLeading);
         }
         let started = self.clock.monotonic();
-        let mut outcome = None;
-        if let Some(helper) = self.helper() {
-            match self.have_taken(helper, started).await {
-                Ok(taken) => outcome = Some(Ok(taken)),
-                Err(why) => tracing::warn!(
-                    node = helper,
-                    "no catalog snapshot by the follower, so the leader takes it: {why}"
-                ),
-            }
-        }
-        let outcome = match outcome {
-            Some(outcome) => outcome,
+        // Told before the state is frozen: what is freed from here on may be in the snapshot.
+        let generation = self.node.begin_snapshot().await.map_err(untold)?;
+        let by_follower = match self.helper() {
+            Some(helper) => self.by_follower(helper, started).await,
+            None => None,
+        };
+        let outcome = match by_follower {
+            Some(shot) => Ok(shot),
             None => self.take_here(started).await,
         };
         let took_ms = self.ms_since(started);
@@ -174,7 +182,11 @@ impl Snapshotter {
         let counters = &self.metrics.snapshots;
         let counter = if outcome.is_ok() { &counters.successes } else { &counters.failures };
         counter.fetch_add(1, Ordering::Relaxed);
-        let taken = outcome?;
+        let Shot { taken, next_replica_id } = outcome?;
+        if let Err(error) = self.node.snapshot_published(generation, next_replica_id).await {
+            // The snapshot is good; memory stays guarded a little longer.
+            tracing::warn!(%error, "the log was not told of the catalog snapshot");
+        }
         tracing::info!(
             id = %taken.id,
             applied_index = taken.applied_index,
@@ -198,6 +210,18 @@ impl Snapshotter {
         Ok(taken)
     }
 
+    /// What a follower wrote; `None`, after a word in the log, if none did.
+    async fn by_follower(&self, helper: u64, started: Duration) -> Option<Shot> {
+        match self.have_taken(helper, started).await {
+            Ok(shot) => Some(shot),
+            Err(why) => {
+                let text = "no catalog snapshot by the follower, so the leader takes it";
+                tracing::warn!(node = helper, "{text}: {why}");
+                None
+            }
+        }
+    }
+
     fn ms_since(&self, started: Duration) -> u64 {
         let took = self.clock.monotonic().saturating_sub(started).as_millis();
         u64::try_from(took).unwrap_or(u64::MAX)
@@ -211,7 +235,7 @@ impl Snapshotter {
     /// Has a follower write the files, then publishes them.
     ///
     /// Errors: why not, as a sentence; nothing is published then.
-    async fn have_taken(&self, helper: u64, started: Duration) -> Result<Taken, String> {
+    async fn have_taken(&self, helper: u64, started: Duration) -> Result<Shot, String> {
         let status = self.node.status();
         let (catalog, now_ms) = (Arc::clone(&self.catalog), self.clock.wall().0);
         let id = blocking(move || catalog.next_id(now_ms)).await?;
@@ -233,8 +257,9 @@ impl Snapshotter {
         })
         .await?;
         let took_ms = self.ms_since(started);
-        let Written { applied_index, objects, bytes } = written;
-        Ok(Taken { id, applied_index, took_ms, objects, bytes, written_by: helper })
+        let Written { applied_index, next_replica_id, objects, bytes } = written;
+        let taken = Taken { id, applied_index, took_ms, objects, bytes, written_by: helper };
+        Ok(Shot { taken, next_replica_id })
     }
 
     /// Waits for the follower's report, as long as it is heard, this node leads and there is time.
@@ -259,7 +284,7 @@ impl Snapshotter {
     }
 
     /// Writes and publishes on this node.
-    async fn take_here(&self, started: Duration) -> Result<Taken, SnapshotterError> {
+    async fn take_here(&self, started: Duration) -> Result<Shot, SnapshotterError> {
         let (node, catalog) = (self.node.clone(), Arc::clone(&self.catalog));
         let clock = Arc::clone(&self.clock);
         let deadline = clock.monotonic().saturating_add(self.timeout);
@@ -269,7 +294,7 @@ impl Snapshotter {
             let status = node.status();
             let applied_index = status.log.applied.unwrap_or_default();
             let frozen = node.freeze();
-            let objects = frozen.objects();
+            let (objects, next_replica_id) = (frozen.objects(), frozen.next_replica_id());
             let payloads = frozen.payloads(applied_index, status.term, None)?;
             let now_ms = clock.wall().0;
             let id = catalog.next_id(now_ms)?;
@@ -277,17 +302,12 @@ impl Snapshotter {
             catalog.publish_while(id, &payloads, &about, &go_on)?;
             let written_by = node.settings().node_id;
             let bytes = payloads.total_bytes();
-            Ok::<_, snapshot::SnapshotError>(Taken {
-                id,
-                applied_index,
-                took_ms: 0,
-                objects,
-                bytes,
-                written_by,
-            })
+            let taken = Taken { id, applied_index, took_ms: 0, objects, bytes, written_by };
+            Ok::<_, snapshot::SnapshotError>(Shot { taken, next_replica_id })
         });
-        let taken = taken.await.map_err(SnapshotterError::Failed)?;
-        Ok(Taken { took_ms: self.ms_since(started), ..taken })
+        let mut shot = taken.await.map_err(SnapshotterError::Failed)?;
+        shot.taken.took_ms = self.ms_since(started);
+        Ok(shot)
     }
 
     /// Has this node ask the leader for snapshots to write whenever it does not lead itself; `None` if snapshots are

@@ -131,6 +131,7 @@ impl State {
             let taken = object.take_replicas(&is_chosen);
             (taken, object.size)
         });
+        let until = self.saved_until_of(object);
         let Some((replicas, size)) = taken else { return };
         if replicas.is_empty() {
             return;
@@ -139,7 +140,8 @@ impl State {
             self.own(segment, node, NO_OWNER);
         }
         self.counters.discards += 1;
-        self.discards.push(release_at, Discard { replicas, size });
+        let (release_at, held) = self.hold_longer(&replicas, until, release_at);
+        self.discards.push(release_at, Discard { replicas, size, held });
     }
 
     /// Files the object of a started write, with its soft-pin request pending on all its replicas.
@@ -217,9 +219,7 @@ impl State {
             Ok(taken)
         });
         // The writer says that no transfer is in flight, so the memory is free at once.
-        for replica in taken.unwrap_or(Err(ErrorCode::ObjectNotFound))? {
-            self.free(&replica.place);
-        }
+        self.release_all(object, taken.unwrap_or(Err(ErrorCode::ObjectNotFound))?);
         self.erase_if_gone(object);
         Ok(())
     }
@@ -272,9 +272,7 @@ impl State {
             settle_write(object);
             dropped
         });
-        for replica in dropped.unwrap_or_default() {
-            self.free(&replica.place);
-        }
+        self.release_all(object, dropped.unwrap_or_default());
     }
 
     /// Erases an object that has no replica left.

@@ -48,6 +48,9 @@ impl State {
         if let Some(known) = known {
             return match known.status {
                 SegmentStatus::Ok if known.owner == client && is_same(&known.segment, segment) => {
+                    if let Some(index) = self.segments.index_of(segment.id) {
+                        self.claim_segment(index, segment);
+                    }
                     Ok(())
                 }
                 SegmentStatus::Ok => Err(ErrorCode::SegmentAlreadyExists),
@@ -86,7 +89,10 @@ impl State {
         let mut result = Ok(());
         for segment in segments {
             result = result.and(self.mount_one(segment, client));
+            // Also one that is on its way out is known to be there.
+            self.forget_unclaimed(segment.id);
         }
+        self.drop_unclaimed(client);
         let host_id = segments.iter().map(|s| &s.host_id).find(|host| !host.is_empty());
         let host_id = host_id.cloned().unwrap_or_else(|| Arc::from(""));
         self.note_client(client, &host_id);
@@ -184,8 +190,8 @@ impl State {
             self.forget_replica_at(object, index, used.node);
             self.erase_if_gone(object);
         }
-        if is_finished {
-            self.segments.remove(index);
+        if is_finished && let Some(gone) = self.segments.remove(index) {
+            self.forget_unclaimed(gone.segment.id);
         }
         is_finished
     }

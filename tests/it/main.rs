@@ -17,6 +17,7 @@ mod discovery;
 mod fuzz;
 mod hostile;
 mod house;
+mod restore;
 mod scenarios;
 mod scenarios_transfer;
 mod scenarios_upsert;

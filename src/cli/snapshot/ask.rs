@@ -8,6 +8,10 @@ use ureq::http::Response;
 /// The variable that holds the token; the same that `serve` reads.
 const TOKEN_VARIABLE: &str = "MOONCAKE_HA_ADMIN_TOKEN";
 const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// How long an answer may take where nobody chooses.
+const LONG_WAIT_MAX: Duration = Duration::from_secs(1_800);
+/// Bytes of a page with a report.
+const PAGE_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of an answer that is text.
 const TEXT_BYTES_MAX: u64 = 64 << 10;
 
@@ -46,13 +50,15 @@ impl Admin {
     ///
     /// Errors: no answer came.
     pub fn post_to_leader(&self, page: &str) -> anyhow::Result<Asked> {
+        asked(self.answer_of_leader(page)?)
+    }
+
+    fn answer_of_leader(&self, page: &str) -> anyhow::Result<Response<Body>> {
         let answer = self.post(&self.base, page)?;
-        if answer.status().as_u16() != 503 {
-            return asked(answer);
-        }
-        match self.leader() {
-            Some(leader) if leader != self.base => asked(self.post(&leader, page)?),
-            _ => asked(answer),
+        let leader = (answer.status().as_u16() == 503).then(|| self.leader()).flatten();
+        match leader {
+            Some(leader) if leader != self.base => self.post(&leader, page),
+            _ => Ok(answer),
         }
     }
 
@@ -99,4 +105,22 @@ fn asked(mut answer: Response<Body>) -> anyhow::Result<Asked> {
 /// Errors: the connection broke, or it is longer than any such answer.
 pub(super) fn text(answer: &mut Response<Body>) -> anyhow::Result<String> {
     Ok(answer.body_mut().with_config().limit(TEXT_BYTES_MAX).read_to_string()?)
+}
+
+/// What a node said, whatever it was.
+pub(super) struct Told {
+    /// Whether its HTTP status is a success.
+    pub is_ok: bool,
+    /// The body.
+    pub body: String,
+}
+
+/// Posts to a page of the leader, found through the node at `admin`.
+///
+/// Errors: no answer comes.
+pub(super) fn post(admin: &str, page: &str) -> anyhow::Result<Told> {
+    let mut answer = Admin::new(admin, LONG_WAIT_MAX).answer_of_leader(page)?;
+    let is_ok = answer.status().is_success();
+    let body = answer.body_mut().with_config().limit(PAGE_BYTES_MAX).read_to_string()?;
+    Ok(Told { is_ok, body })
 }

@@ -1,14 +1,17 @@
 //! `mooncake-ha snapshot`: looks at the catalog snapshots below a root, without a node, or asks a node for one.
 //!
-//! Nothing but `take`, `export` and `prune` changes anything, whoever wrote the snapshots. Guards its exit codes (`docs/errors.md`): 0 good,
+//! Only `take` and `restore` change a cluster; only `import`, `export` and `prune` change a root. Guards its exit
+//! codes (`docs/errors.md`): 0 good,
 //! 1 findings or differences, 3 cannot read. What a finding is, is left to the snapshot crate.
 
 mod ask;
 mod diff;
 mod export;
+mod import;
 mod inspect;
 mod list;
 mod prune;
+mod restore;
 mod take;
 mod verify;
 
@@ -56,6 +59,10 @@ enum Action {
     Export(export::ExportArgs),
     /// Remove older ones and what failed attempts left
     Prune(prune::PruneArgs),
+    /// Have an empty cluster take one over
+    Restore(restore::RestoreArgs),
+    /// Put one of another root, such as a real master's, into a root of ours
+    Import(import::ImportArgs),
 }
 
 #[derive(Debug, Args)]
@@ -151,6 +158,8 @@ pub(super) fn command(args: SnapshotArgs) -> u8 {
         Action::Diff(args) => diff::run(args),
         Action::Export(args) => export::run(args),
         Action::Prune(args) => prune::run(args),
+        Action::Restore(args) => restore::run(args),
+        Action::Import(args) => import::run(args),
     };
     match answer {
         Ok(answer) if answer.is_refusal => {

@@ -315,6 +315,13 @@ pub(super) const FLAGS: &[FlagSpec] = &[
     ),
     FlagSpec::new(
         Group::Snapshot,
+        "enable_snapshot_restore",
+        "false",
+        Kind::Switch(|c, on| c.snapshot.is_restore_enabled = on),
+        "start a new cluster from the newest good catalog snapshot; later starts restore nothing",
+    ),
+    FlagSpec::new(
+        Group::Snapshot,
         "snapshot_interval_seconds",
         "600",
         Kind::Whole64(1, i64::MAX as u64, |c, sec| c.snapshot.interval_sec = sec),

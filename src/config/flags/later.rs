@@ -150,13 +150,6 @@ pub(super) const FLAGS: &[FlagSpec] = &[
     ),
     later(
         Group::Snapshot,
-        "enable_snapshot_restore",
-        "false",
-        Kind::Switch(|c, on| c.snapshot.is_restore_enabled = on),
-        "start a new cluster from the newest good catalog snapshot",
-    ),
-    later(
-        Group::Snapshot,
         "snapshot_backup_dir",
         "",
         Kind::Text(|c, text| c.snapshot.backup_dir = text.to_owned()),

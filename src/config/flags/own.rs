@@ -1,10 +1,10 @@
 //! Flags of this project, which the peer does not have.
 //!
-//! A row with the status `Later` is refused when given: each of them asks for safety that ignoring it
-//! would silently withhold.
+//! A row that is not built yet would have the status `Later` and be refused when given: each of them asks for
+//! safety that ignoring it would silently withhold.
 
 use super::super::sections::{Durability, PeerAddress, RestoreSurvival, Secret, SnapshotTaker};
-use super::{FlagSpec, Group, Kind, Status};
+use super::{FlagSpec, Group, Kind};
 
 /// Greatest sweep interval: the sweep is what frees memory of expired pins in the gauge and index.
 const SWEEP_INTERVAL_MS_MAX: u64 = 3_600_000;
@@ -169,10 +169,9 @@ pub(super) const FLAGS: &[FlagSpec] = &[
             };
             Ok(None)
         }),
-        "which objects a cold restore keeps",
+        "which objects a cold restore keeps; complete only if clients kept their memory untouched",
     )
-    .own()
-    .status(Status::Later),
+    .own(),
     FlagSpec::new(
         Group::Snapshot,
         "restore_or_empty",
@@ -180,8 +179,7 @@ pub(super) const FLAGS: &[FlagSpec] = &[
         Kind::Switch(|c, on| c.snapshot.restore_or_empty = on),
         "start empty when no candidate can be restored, instead of stopping",
     )
-    .own()
-    .status(Status::Later),
+    .own(),
 ];
 
 /// Reads `id=host:port` members separated by commas.

@@ -255,10 +255,12 @@ fn flags_without_meaning_get_one_line_a_reason() {
 }
 
 #[test]
-fn our_own_flags_that_are_not_built_yet_are_refused() {
-    let refusal = flags(&["--restore_survival=lease"]).unwrap_err();
-    assert!(refusal.starts_with("--restore_survival is not supported: "), "{refusal}");
-    assert!(flags(&["--peers=1=a:1,2=b:2"]).is_ok());
+fn a_survival_rule_is_one_of_three() {
+    use crate::config::RestoreSurvival;
+    let settings = flags(&["--restore_survival=lease", "--restore_or_empty"]).unwrap();
+    assert_eq!(settings.config.snapshot.survival, RestoreSurvival::Lease);
+    assert!(settings.config.snapshot.restore_or_empty);
+    assert!(flags(&["--restore_survival=all"]).unwrap_err().contains("rfc, lease or complete"));
 }
 
 #[test]

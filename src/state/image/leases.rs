@@ -1,30 +1,33 @@
 //! Read leases on their way to another node.
 //!
 //! A lease is known only to the leader that granted it. A follower that writes a catalog snapshot is given the
-//! leases that still run, by the hash of their keys; two keys of one hash would share the longer lease, which lets
-//! an object survive a restore for seconds more and reads nothing wrong.
+//! leases that still run. They are told by the first replica of the object, whose id is never used again: an object
+//! that was removed and written anew meanwhile does not inherit the lease of the one before.
 
 use super::FrozenState;
-use crate::model::Millis;
-use crate::state::table::table_hash;
+use crate::model::{Millis, Object};
 
 /// Leases that one table holds at most; beyond it the leader writes the snapshot itself.
 pub const LEASES_MAX: usize = 4 << 20;
-/// Bytes of one entry: hash and end, both little-endian.
+/// Bytes of one entry: replica and end, both little-endian.
 const ENTRY_BYTES: usize = 16;
 /// Bytes of an encoded table at most.
 pub const LEASE_BYTES_MAX: usize = LEASES_MAX * ENTRY_BYTES;
 
-/// The leases that run, sorted by the hash of their keys.
+/// The leases that run, ascending by the object's first replica.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leases(Vec<(u64, u64)>);
 
 impl Leases {
-    /// When the lease of the key with this hash ends, milliseconds since the epoch; 0 if none runs.
-    pub fn end_ms(&self, hash: u64) -> u64 {
-        let after = self.0.partition_point(|(known, _)| *known <= hash);
+    /// When the lease of the object ends, milliseconds since the epoch; 0 if none runs.
+    pub fn end_ms(&self, object: &Object) -> u64 {
+        first_replica(object).map_or(0, |replica| self.end_of(replica))
+    }
+
+    fn end_of(&self, replica: u64) -> u64 {
+        let after = self.0.partition_point(|(known, _)| *known <= replica);
         let last = after.checked_sub(1).and_then(|at| self.0.get(at));
-        last.filter(|(known, _)| *known == hash).map_or(0, |(_, end)| *end)
+        last.filter(|(known, _)| *known == replica).map_or(0, |(_, end)| *end)
     }
 
     /// The table as bytes.
@@ -58,17 +61,16 @@ impl FrozenState {
                 if found.len() >= LEASES_MAX {
                     return None;
                 }
-                found.push((self.hash_of(object), end.0));
+                found.extend(first_replica(object).map(|replica| (replica, end.0)));
             }
         }
         found.sort_unstable();
         Some(Leases(found))
     }
+}
 
-    pub(super) fn hash_of(&self, object: &crate::model::Object) -> u64 {
-        let tenant = self.tenants.name(object.tenant.0).cloned().unwrap_or_default();
-        table_hash(&tenant, &object.key)
-    }
+fn first_replica(object: &Object) -> Option<u64> {
+    object.replicas.first().map(|replica| replica.id.0)
 }
 
 #[cfg(test)]
@@ -82,8 +84,8 @@ mod tests {
         assert_eq!(bytes.len(), 64);
         let back = Leases::decode(&bytes).unwrap();
         assert_eq!(back, leases);
-        assert_eq!([0, 1, 2, 7, u64::MAX].map(|hash| back.end_ms(hash)), [0, 10, 0, 30, 5]);
-        assert_eq!(Leases::default().end_ms(3), 0);
+        assert_eq!([0, 1, 2, 7, u64::MAX].map(|replica| back.end_of(replica)), [0, 10, 0, 30, 5]);
+        assert_eq!(Leases::default().end_of(3), 0);
     }
 
     #[test]

@@ -7,8 +7,10 @@
 
 mod leases;
 mod load;
+mod prepare;
 mod record;
 mod save;
+mod sections;
 
 use std::sync::Arc;
 
@@ -16,9 +18,11 @@ use super::Counters;
 use super::State;
 use super::clients::ClientTable;
 use super::discards::Discards;
+use super::guard::Guard;
 use super::interner::Interner;
 use super::leadership::Leadership;
 use super::metadata::Metadata;
+use super::restore::Restore;
 use super::segment_table::SegmentTable;
 use super::table::Shard;
 use super::tasks::TaskTable;
@@ -26,6 +30,7 @@ use super::transfer::Transfers;
 use crate::model::{ClientId, Millis, Tenant};
 
 pub use leases::{LEASE_BYTES_MAX, LEASES_MAX, Leases};
+pub use prepare::{Prepared, prepare};
 
 /// A state that cannot be read back.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +56,8 @@ pub struct FrozenState {
     tasks: TaskTable,
     metadata: Metadata,
     counters: Counters,
+    guard: Guard,
+    restore: Restore,
     leadership: Option<Leadership>,
     writers: Interner<ClientId>,
     tenants: Interner<Tenant>,
@@ -72,6 +79,8 @@ impl State {
             tasks: self.tasks.clone(),
             metadata: self.metadata.clone(),
             counters: self.counters,
+            guard: self.guard.clone(),
+            restore: self.restore.clone(),
             leadership: self.leadership.clone(),
             writers: self.writers.clone(),
             tenants: self.tenants.clone(),

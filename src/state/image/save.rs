@@ -32,8 +32,15 @@ impl FrozenState {
     ///
     /// Errors: those of the writer, or of the compression library.
     pub fn save(self, to: &mut dyn Write) -> std::io::Result<()> {
-        let payloads = self.encode(self.extension(), &|_| 0).map_err(std::io::Error::other)?;
+        let mut extension = self.extension();
+        extension.sections.extend(self.exact_sections().map_err(std::io::Error::other)?);
+        let payloads = self.encode(extension, &|_| 0).map_err(std::io::Error::other)?;
         snapshot::write_container(&payloads, to).map_err(std::io::Error::other)
+    }
+
+    /// The replica counter: no replica from here on is in it.
+    pub fn next_replica_id(&self) -> u64 {
+        self.next_replica_id
     }
 
     /// The files of a catalog snapshot of the state at this entry of this term, with the read leases that this
@@ -49,7 +56,7 @@ impl FrozenState {
         let extension = Extension { applied_index, applied_term, ..self.extension() };
         match given {
             None => self.encode(extension, &|object| object.lease.end().0),
-            Some(leases) => self.encode(extension, &|object| leases.end_ms(self.hash_of(object))),
+            Some(leases) => self.encode(extension, &|object| leases.end_ms(object)),
         }
     }
 

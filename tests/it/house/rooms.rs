@@ -21,7 +21,19 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("rpc", &["wire", "node", "leader", "state", "model", "clock", "config", "metrics"]),
     (
         "admin",
-        &["snapshotter", "node", "leader", "state", "model", "clock", "config", "metrics", "raft"],
+        &[
+            "snapshotter",
+            "restore",
+            "snapshot",
+            "node",
+            "leader",
+            "state",
+            "model",
+            "clock",
+            "config",
+            "metrics",
+            "raft",
+        ],
     ),
     ("discovery", &["node", "model", "clock", "config", "metrics"]),
     ("backup", &["model", "config", "snapshot"]),
@@ -29,7 +41,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "snapshotter",
         &["backup", "node", "state", "model", "clock", "config", "metrics", "snapshot"],
     ),
-    ("bootstrap", &["node", "state", "model", "clock", "config", "raft", "snapshot"]),
+    ("restore", &["node", "state", "model", "config", "snapshot"]),
 ];
 
 /// The rooms at the top: people and the start, which may use everything below.

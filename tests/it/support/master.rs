@@ -68,12 +68,25 @@ impl Master {
     fn start(
         kind: Kind,
         program: PathBuf,
-        mut args: Vec<String>,
+        args: Vec<String>,
         dir: &Path,
         flags: &[&str],
         env: &[(String, String)],
     ) -> Self {
-        let (rpc, admin, metadata) = (free_port(), free_port(), free_port());
+        let ports = [free_port(), free_port(), free_port()];
+        Master::start_on(kind, program, args, dir, flags, env, ports)
+    }
+
+    fn start_on(
+        kind: Kind,
+        program: PathBuf,
+        mut args: Vec<String>,
+        dir: &Path,
+        flags: &[&str],
+        env: &[(String, String)],
+        ports: [u16; 3],
+    ) -> Self {
+        let [rpc, admin, metadata] = ports;
         args.push(format!("--rpc_port={rpc}"));
         args.push(format!("--metrics_port={admin}"));
         args.push(format!("--http_metadata_server_port={metadata}"));
@@ -83,6 +96,34 @@ impl Master {
         let mut master = Master { kind, process, rpc, metadata, http: Http::new(admin) };
         master.start_again();
         master
+    }
+
+    /// Kills this one and starts the peer on its ports.
+    pub fn replaced_by_peer(mut self, program: &Path, dir: &Path, flags: &[&str]) -> Self {
+        self.kill();
+        let args = vec!["--logtostderr".to_owned()];
+        self.replaced(Kind::Peer, program.to_owned(), args, dir, flags)
+    }
+
+    /// Kills this one and starts the program of this build on its ports.
+    pub fn replaced_by_ours(mut self, dir: &Path, flags: &[&str]) -> Self {
+        self.kill();
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_mooncake-ha"));
+        let data = format!("--data_dir={}", dir.join("data").display());
+        self.replaced(Kind::Ours, program, vec!["serve".to_owned(), data], dir, flags)
+    }
+
+    fn replaced(
+        self,
+        kind: Kind,
+        program: PathBuf,
+        args: Vec<String>,
+        dir: &Path,
+        flags: &[&str],
+    ) -> Self {
+        let admin = self.http.url("").rsplit(':').next().and_then(|port| port.parse().ok());
+        let ports = [self.rpc, admin.expect("a port"), self.metadata];
+        Master::start_on(kind, program, args, dir, flags, &[], ports)
     }
 
     /// Starts the process with the same ports and directory, and waits until it serves.
