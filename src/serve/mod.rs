@@ -73,11 +73,8 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         node.shutdown().await;
         return reason;
     }
-    // Held to the end of the node: dropping it ends the follower's thread.
-    let (snapshots, _follower) = match snapshots(&config, &node, &admin, &metrics, clock)? {
-        Some((task, follower)) => (Some(task), follower),
-        None => (None, None),
-    };
+    // The second is held to the end of the node: dropping it ends the follower's thread.
+    let (snapshots, _follower) = snapshots(&config, &node, &admin, &metrics, clock)?.unzip();
     let reporter = config.admin.is_metric_reporting.then(|| tokio::spawn(admin::report(admin)));
 
     let service = Arc::new(rpc_service(&config, &node, &metrics));
