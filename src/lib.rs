@@ -2,6 +2,7 @@
 //!
 //! Rooms in reading order; arrows of use point down this list only (`docs/ARCHITECTURE.md`).
 
+pub mod bench;
 pub mod cli;
 #[doc(hidden)]
 pub mod probes;

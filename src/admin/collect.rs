@@ -11,11 +11,15 @@ use mooncake_ha_raft::{Role, Status};
 use crate::metrics::Metrics;
 use crate::metrics::text::{Value, Values};
 use crate::model::Deadline;
+use crate::model::ids::SHARD_COUNT;
 use crate::node::MasterNode;
 use crate::state::State;
 
 /// Overdue pins are counted up to here.
 const DUE_COUNTED_MAX: usize = 10_000;
+
+/// Objects that are looked at for the count of read leases. Of more objects a part is looked at.
+const LEASE_LOOKS_MAX: u64 = 200_000;
 
 /// Values of the state of the peer's standby (behaviour 13.2).
 const ALONE: u64 = 0;
@@ -33,6 +37,7 @@ pub fn collect(metrics: &Metrics, node: Option<&MasterNode>, uptime: Duration) -
         let status = node.status();
         collect_state(node, &mut values);
         collect_pins(node, &mut values);
+        collect_leases(node, &mut values);
         collect_work(node, &mut values);
         collect_raft(&status, &mut values);
         collect_peer_ha(&status, &mut values);
@@ -50,6 +55,7 @@ fn collect_state(node: &MasterNode, values: &mut Values) {
             ("master_allocated_file_size_bytes", totals.file_bytes),
             ("master_key_count", totals.keys),
             ("mem_cache_nums_", totals.memory_cached),
+            ("master_evictable_objects", totals.evictable),
             ("file_cache_nums_", totals.file_cached),
             ("master_active_clients", state.clients().alive().count() as u64),
             ("master_known_clients", state.clients().iter().count() as u64),
@@ -97,6 +103,21 @@ fn collect_pins(node: &MasterNode, values: &mut Values) {
     values.number("master_oldest_overdue_pin_ms", late);
 }
 
+/// Counts objects under a read lease: nobody counts them as they are granted, because that would cost every
+/// read. Bounded work, whatever the number of objects.
+fn collect_leases(node: &MasterNode, values: &mut Values) {
+    let view = node.machine().view();
+    let now = node.clock().now(view.clock());
+    let keys = node.look(|state| state.totals().keys);
+    let shards = SHARD_COUNT as u64;
+    let looked_at = (LEASE_LOOKS_MAX * shards / keys.max(1)).clamp(1, shards);
+    let is_leased = |at, object: &_| view.lease_end(at, object) > now;
+    let counts = (0..SHARD_COUNT).take(usize::try_from(looked_at).unwrap_or(SHARD_COUNT));
+    let leased: usize = counts.map(|shard| view.table.count_in_shard(shard, is_leased)).sum();
+    values.number("master_leased_objects", leased as u64 * shards / looked_at);
+    values.number("master_object_groups", view.groups.len() as u64);
+}
+
 fn collect_work(node: &MasterNode, values: &mut Values) {
     let (propose, sweeps) = (node.propose_stats(), node.sweep_stats());
     let evictions = node.eviction_stats();
@@ -112,6 +133,13 @@ fn collect_work(node: &MasterNode, values: &mut Values) {
         ("master_attempted_evictions_total", &evictions.attempted),
         ("master_evicted_key_count", &evictions.evicted_keys),
         ("master_evicted_size_bytes", &evictions.evicted_bytes),
+        // Everything that is evicted is memory.
+        ("master_successful_evictions_mem", &evictions.successful),
+        ("master_attempted_evictions_mem", &evictions.attempted),
+        ("master_evicted_key_count_mem", &evictions.evicted_keys),
+        ("master_evicted_size_bytes_mem", &evictions.evicted_bytes),
+        ("master_eviction_order_entries", &evictions.order_entries),
+        ("master_eviction_order_rebuilds_total", &evictions.rebuilds),
     ] {
         values.count(name, counter);
     }

@@ -8,7 +8,7 @@
 mod answer;
 mod cluster;
 mod cluster_change;
-mod collect;
+pub mod collect;
 mod health;
 mod keys;
 mod listener;

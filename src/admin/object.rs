@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::answer::Refused;
 use super::{Door, answer, query};
+use crate::model::object::Lease;
 use crate::model::{
     ErrorCode, GroupIdx, Object, PendingPin, PinRequest, Place, Replica, ReplicaStatus, Tenant,
 };
@@ -94,8 +95,14 @@ pub async fn object(
 /// A copy, so that no lock is held while the page is written.
 fn copy_of(node: &MasterNode, tenant: &Tenant, key: &[u8]) -> Option<Object> {
     let index = node.look(|state| state.tenant_idx(Some(tenant)))?;
-    let table = &node.machine().view().table;
-    table.look(table_hash(tenant, key), index, key, |object| object.cloned())
+    let view = node.machine().view();
+    view.table.look_filed(table_hash(tenant, key), index, key, |found| {
+        let (at, object) = found?;
+        let mut copy = object.clone();
+        // A read of another member of its group counts as well.
+        copy.lease = Lease::until(view.lease_end(at, object));
+        Some(copy)
+    })
 }
 
 fn page(node: &MasterNode, directory: &Directory, tenant: &Tenant, object: Object) -> Page {

@@ -4,6 +4,7 @@
 //! or found something, 2 wrong usage, 3 cannot read. `serve` reads its flags itself, because they keep the
 //! peer's forms; the other commands are clap's.
 
+mod bench;
 mod cluster;
 mod help;
 mod interface;
@@ -42,6 +43,8 @@ enum Command {
     /// Run a node until SIGTERM or ctrl-C
     #[command(disable_help_flag = true)]
     Serve,
+    /// Measure a master, this one or another
+    Bench(bench::Bench),
     /// Look at a cluster, or change it
     Cluster(cluster::Cluster),
     /// Look at catalog snapshots, or have a running node take one
@@ -60,7 +63,8 @@ const EXAMPLES: &str = "Examples:
   mooncake-ha serve --rpc_port=50051 --data_dir=/var/lib/mooncake-ha
   mooncake-ha serve --help
   mooncake-ha cluster status --admin=127.0.0.1:9003
-  mooncake-ha snapshot verify /backup/mooncake";
+  mooncake-ha snapshot verify /backup/mooncake
+  mooncake-ha bench run exist,get,put --address=127.0.0.1:50051";
 
 /// Runs the program with the arguments `args`, the first of which is its own name.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -91,6 +95,7 @@ fn other(command: Command) -> u8 {
             Ok(_) => print(&top_help()),
             Err(error) => clap_exit(&error),
         },
+        Command::Bench(bench) => bench::command(&bench),
         Command::Cluster(cluster) => cluster::command(&cluster),
         Command::Snapshot(args) => snapshot::command(args),
         Command::Serve => serve::command(std::iter::empty()),

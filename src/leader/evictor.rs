@@ -145,18 +145,19 @@ impl Eyes<'_> {
 
     /// Until when somebody may be reading an object, whatever else protects it.
     pub fn leased_until(&self, candidate: Candidate) -> Option<Millis> {
-        let look = |object: &Object| self.lease_of(object).map(|(until, _)| until);
+        let at = candidate.object;
+        let look = |object: &Object| self.lease_of(at, object).map(|(until, _)| until);
         self.view.table.peek(candidate.object, look).flatten()
     }
 
     /// The end of a read lease that may be running, and whether an earlier leader would have granted it.
-    fn lease_of(&self, object: &Object) -> Option<(Millis, bool)> {
+    fn lease_of(&self, at: ObjectRef, object: &Object) -> Option<(Millis, bool)> {
         // Equality counts, as for removals: a slow clock takes over at the very stamp of the last entry.
         let may_be_promised = object.put_start <= self.since && object.has_complete();
         if may_be_promised && !self.promised_until.is_reached(self.now) {
             return Some((Millis(self.promised_until.0), true));
         }
-        let end = object.lease.end();
+        let end = self.view.lease_end(at, object);
         (end > self.now).then_some((end, false))
     }
 
@@ -165,7 +166,7 @@ impl Eyes<'_> {
         if !is_same || !object.is_candidate() {
             return Seen::Gone;
         }
-        match self.lease_of(object) {
+        match self.lease_of(candidate.object, object) {
             Some((until, true)) => return Seen::Promised(until),
             Some((until, false)) => return Seen::Leased(until),
             None => {}
@@ -173,7 +174,7 @@ impl Eyes<'_> {
         if !object.is_evictable() {
             return Seen::Blocked;
         }
-        let rank = rank(object);
+        let rank = rank(self.view, candidate.object, object);
         match object.pin() {
             Some(until) if !until.is_reached(self.now) => Seen::SoftPinned { rank, until },
             _ => Seen::Open { rank },
@@ -183,8 +184,8 @@ impl Eyes<'_> {
 
 /// When an object was used last. Leases die with their leader; an object that nobody has read since the
 /// take-over counts from its write.
-fn rank(object: &Object) -> Millis {
-    object.lease.end().max(object.put_start)
+fn rank(view: &View, at: ObjectRef, object: &Object) -> Millis {
+    view.lease_end(at, object).max(object.put_start)
 }
 
 /// What the order offers next.
@@ -264,8 +265,9 @@ impl EvictionOrder {
     /// Adds the candidates of one shard.
     pub fn walk(&mut self, view: &View, shard: usize) {
         for object in view.table.refs_in_shard(shard) {
-            let look =
-                |found: &Object| found.is_candidate().then(|| (incarnation(found), rank(found)));
+            let look = |found: &Object| {
+                found.is_candidate().then(|| (incarnation(found), rank(view, object, found)))
+            };
             if let Some(Some((incarnation, rank))) = view.table.peek(object, look) {
                 self.ranked.add(Candidate::new(object, incarnation), rank);
             }

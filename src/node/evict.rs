@@ -261,6 +261,11 @@ impl<'a> Pass<'a> {
     /// Fences a candidate and its company and adds them to the batch; if one of them may be being read, none.
     fn pick(&mut self, candidate: Candidate) {
         let eyes = eyes(self.node, self.leader, self.now);
+        // A leased group is known by any of its members, without a look at the others.
+        if let Some(until) = eyes.leased_until(candidate) {
+            self.order.put_back_until(candidate, until);
+            return;
+        }
         let company = self.node.company(candidate);
         let mut fenced = Vec::with_capacity(company.len());
         // Even a member that would stay in any case keeps the others while it is read.
@@ -297,16 +302,16 @@ impl<'a> Pass<'a> {
         taken: Candidate,
         fenced: &mut Vec<Picked>,
     ) -> Result<(), Millis> {
+        let view = self.node.machine().view();
         let close = |object: &Object| {
             use crate::model::object::FenceRefused;
-            match object.lease.fence(self.now, false) {
+            match view.fence(member.object(), object, self.now, false) {
                 Ok(()) => Ok(Some((object.tenant, victim_of(object), object.put_start))),
                 Err(FenceRefused::AlreadyFenced) => Ok(None),
-                Err(FenceRefused::Leased) => Err(object.lease.end()),
+                Err(FenceRefused::Leased) => Err(view.lease_end(member.object(), object)),
             }
         };
-        let table = &self.node.machine().view().table;
-        let closed = table.peek(member.object(), close).unwrap_or(Ok(None))?;
+        let closed = view.table.peek(member.object(), close).unwrap_or(Ok(None))?;
         fenced.extend(closed.map(|(tenant, victim, put_start)| Picked {
             candidate: member,
             has_left_order: member == taken,

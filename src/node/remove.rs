@@ -171,14 +171,16 @@ impl MasterNode {
 
     /// Closes a key to new read leases.
     fn fence(&self, key: &[u8], now: Millis, force: bool) -> Result<(), Unfenceable> {
-        let directory = self.machine().view().directory();
-        self.look_at(key, |object| {
-            let object = object.filter(|object| directory.exists(object));
-            let object = object.ok_or(Unfenceable::Refused(ErrorCode::ObjectNotFound))?;
+        let view = self.machine().view();
+        let directory = view.directory();
+        let hash = table_hash(&Tenant::default(), key);
+        view.table.look_filed(hash, TenantIdx(0), key, |found| {
+            let found = found.filter(|(_, object)| directory.exists(object));
+            let (at, object) = found.ok_or(Unfenceable::Refused(ErrorCode::ObjectNotFound))?;
             if !force && object.has_complete() && self.may_be_promised(object.put_start, now) {
                 return Err(Unfenceable::Refused(ErrorCode::ObjectHasLease));
             }
-            object.lease.fence(now, force).map_err(|refused| match refused {
+            view.fence(at, object, now, force).map_err(|refused| match refused {
                 FenceRefused::Leased => Unfenceable::Refused(ErrorCode::ObjectHasLease),
                 FenceRefused::AlreadyFenced => Unfenceable::Busy,
             })

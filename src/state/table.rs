@@ -158,9 +158,43 @@ impl ObjectTable {
         }
     }
 
+    /// Looks at a key and where it is filed, under the shard's shared lock.
+    pub fn look_filed<R>(
+        &self,
+        hash: u64,
+        tenant: TenantIdx,
+        key: &[u8],
+        look: impl FnOnce(Option<(ObjectRef, &Object)>) -> R,
+    ) -> R {
+        let index = shard_of(hash);
+        let Some(shard) = self.shard(index) else { return look(None) };
+        let shard = shard.read();
+        let found = shard.slot_of(hash, tenant, key).and_then(|slot| {
+            let at = ObjectRef((slot << SHARD_BITS) | u32::try_from(index).ok()?);
+            Some((at, shard.object(slot)?))
+        });
+        look(found)
+    }
+
     /// Looks at one whole shard under its shared lock.
     pub fn look_shard<R>(&self, index: usize, look: impl FnOnce(&Shard) -> R) -> Option<R> {
         self.shard(index).map(|shard| look(&shard.read()))
+    }
+
+    /// How many objects of a shard are chosen, under its shared lock.
+    pub fn count_in_shard(
+        &self,
+        index: usize,
+        is_chosen: impl Fn(ObjectRef, &Object) -> bool,
+    ) -> usize {
+        let low = (index % SHARD_COUNT) as u32;
+        let count = |shard: &Shard| {
+            let filled = shard.slots.iter().zip(0_u32..);
+            let filled = filled.filter_map(|(slot, number)| Some((number, slot.as_deref()?)));
+            let at = |number: u32| ObjectRef((number << SHARD_BITS) | low);
+            filled.filter(|(number, object)| is_chosen(at(*number), object)).count()
+        };
+        self.look_shard(index, count).unwrap_or(0)
     }
 
     /// Where a key's object is.

@@ -56,7 +56,7 @@ impl FrozenState {
     pub fn leases(&self, now: Millis) -> Option<Leases> {
         let mut found = Vec::new();
         for object in self.shards.iter().flat_map(|shard| shard.objects()) {
-            let end = object.lease.end();
+            let end = self.lease_end(object);
             if end > now {
                 if found.len() >= LEASES_MAX {
                     return None;

@@ -18,6 +18,7 @@ use super::Counters;
 use super::State;
 use super::clients::ClientTable;
 use super::discards::Discards;
+use super::groups::FrozenGroup;
 use super::guard::Guard;
 use super::interner::Interner;
 use super::leadership::Leadership;
@@ -61,8 +62,8 @@ pub struct FrozenState {
     leadership: Option<Leadership>,
     writers: Interner<ClientId>,
     tenants: Interner<Tenant>,
-    /// Group names by number.
-    groups: Vec<Option<Arc<[u8]>>>,
+    /// By number.
+    groups: Vec<Option<FrozenGroup>>,
 }
 
 impl State {
@@ -84,7 +85,7 @@ impl State {
             leadership: self.leadership.clone(),
             writers: self.writers.clone(),
             tenants: self.tenants.clone(),
-            groups: self.view.groups.names(),
+            groups: self.view.groups.freeze(),
         }
     }
 

@@ -19,6 +19,7 @@ use crate::model::{
     ClientId, Millis, Object, PinRequest, Place, Replica, ReplicaStatus, SegmentStatus, Tenant,
     Uuid,
 };
+use crate::state::groups::FrozenGroup;
 use crate::state::segment_table::Mounted;
 use crate::state::tasks::{Task, TaskStatus};
 use crate::state::transfer::{Transfer, TransferKind};
@@ -55,7 +56,7 @@ impl FrozenState {
     ) -> Result<snapshot::Payloads, snapshot::SnapshotError> {
         let extension = Extension { applied_index, applied_term, ..self.extension() };
         match given {
-            None => self.encode(extension, &|object| object.lease.end().0),
+            None => self.encode(extension, &|object| self.lease_end(object).0),
             Some(leases) => self.encode(extension, &|object| leases.end_ms(object)),
         }
     }
@@ -101,8 +102,18 @@ impl FrozenState {
     }
 
     fn group_of(&self, object: &Object) -> &[u8] {
-        let name = self.groups.get(object.group.0 as usize).and_then(Option::as_deref);
-        name.unwrap_or_default()
+        self.frozen_group(object).map(|group| &*group.name).unwrap_or_default()
+    }
+
+    fn frozen_group(&self, object: &Object) -> Option<&FrozenGroup> {
+        self.groups.get(object.group.0 as usize)?.as_ref()
+    }
+
+    /// The end of an object's read lease. That of its group counts even if the object joined since: saying
+    /// too much keeps an object over a restore, saying too little loses one.
+    pub(super) fn lease_end(&self, object: &Object) -> Millis {
+        let by_group = self.frozen_group(object).map(|group| group.leased_until);
+        object.lease.end().max(by_group.unwrap_or_default())
     }
 
     fn name_of<'a>(&'a self, object: &'a Object) -> (&'a [u8], &'a [u8]) {

@@ -1,10 +1,14 @@
 //! Groups and graceful unmounts on the pure state (behaviour 1.8, 4.2, 5.7).
 
+use std::collections::BTreeMap;
+
 use super::world::*;
 use crate::model::PinRequest::Preserve;
+use crate::model::object::FenceRefused;
 use crate::model::{Deadline, ErrorCode, GroupIdx, Millis, SegmentStatus};
 use crate::state::command::{Command, Start};
 use crate::state::{Reply, State};
+use mooncake_ha_snapshot as snapshot;
 
 fn grouped(name: &str, size: u64, group: Option<&str>) -> Start {
     let mut start = start(name, size, config(1, Preserve));
@@ -34,7 +38,26 @@ fn members(world: &World, name: &str) -> Vec<String> {
 }
 
 fn lease(world: &World, name: &str) -> u64 {
-    world.peek(name, |object| object.lease.end().0).unwrap()
+    let at = world.find(name).unwrap();
+    world.peek(name, |object| world.state.view().lease_end(at, object).0).unwrap()
+}
+
+/// The end of each object's read lease as a catalog snapshot has it.
+fn leases_in(payloads: &snapshot::Payloads) -> BTreeMap<String, u64> {
+    let mut decoder = snapshot::Decoder::open(payloads, &snapshot::Limits::default()).unwrap();
+    let mut leases = BTreeMap::new();
+    while let Some(shard) = decoder.next_shard().unwrap() {
+        let of = |object: &snapshot::ObjectImage| {
+            (String::from_utf8(object.name.key.to_vec()).unwrap(), object.lease_ms)
+        };
+        leases.extend(shard.objects.iter().map(of));
+    }
+    leases
+}
+
+fn fence(world: &World, name: &str, force: bool) -> Result<(), FenceRefused> {
+    let (at, now) = (world.find(name).unwrap(), Millis(world.now));
+    world.peek(name, |object| world.state.view().fence(at, object, now, force)).unwrap()
 }
 
 #[test]
@@ -110,6 +133,7 @@ fn a_read_of_one_member_leases_all_of_them_for_the_whole_time() {
     assert_eq!(lease(&world, "b"), now + 3_001, "no half lease");
     assert_eq!(lease(&world, "c"), now);
     world.start(grouped("late", 1024, Some("g"))).unwrap();
+    assert_eq!(lease(&world, "late"), 0, "it was not there to be read");
     read(&world, now + 3_001);
     assert_eq!(lease(&world, "late"), now + 3_001, "one that joined since is leased, too");
     world.state.view().lease_group(GroupIdx::NONE, Deadline(now + 9_000));
@@ -122,13 +146,41 @@ fn a_member_under_removal_does_not_keep_the_others_from_their_lease() {
     put(&mut world, "a", "g");
     put(&mut world, "b", "g");
     let now = world.now;
-    let fence = |object: &crate::model::Object| object.lease.fence(Millis(now), false);
-    world.peek("b", fence).unwrap().unwrap();
+    fence(&world, "b", false).unwrap();
     world.state.view().lease_group(group(&world, "a"), Deadline(now + 3_000));
-    assert_eq!((lease(&world, "a"), lease(&world, "b")), (now + 3_000, now));
+    assert_eq!(fence(&world, "a", false), Err(FenceRefused::Leased));
+    assert!(world.peek("b", |object| object.lease.is_fenced()).unwrap(), "its removal goes on");
     world.peek("b", |object| object.lease.unfence()).unwrap();
-    world.state.view().lease_group(group(&world, "a"), Deadline(now + 3_000));
-    assert_eq!(lease(&world, "b"), now + 3_000);
+    assert_eq!(fence(&world, "b", false), Err(FenceRefused::Leased), "it was not removed");
+}
+
+#[test]
+fn a_member_is_closed_only_when_the_lease_of_its_group_is_over_or_by_force() {
+    let mut world = World::small();
+    put(&mut world, "a", "g");
+    put(&mut world, "b", "g");
+    world.state.view().lease_group(group(&world, "a"), Deadline(world.now + 3_000));
+    put(&mut world, "late", "g");
+    assert_eq!(fence(&world, "late", false), Ok(()), "it joined after the read");
+    assert_eq!(fence(&world, "b", false), Err(FenceRefused::Leased));
+    assert!(!world.peek("b", |object| object.lease.is_fenced()).unwrap(), "and it stays open");
+    assert_eq!(fence(&world, "b", true), Ok(()));
+    world.now += 3_000;
+    assert_eq!(fence(&world, "a", false), Ok(()));
+}
+
+#[test]
+fn the_lease_of_a_group_is_in_a_catalog_snapshot_for_each_of_its_members() {
+    let mut world = World::small();
+    put(&mut world, "a", "g");
+    put(&mut world, "b", "g");
+    put(&mut world, "c", "h");
+    let until = world.now + 3_000;
+    world.state.view().lease_group(group(&world, "a"), Deadline(until));
+    let payloads = world.state.freeze().payloads(1, 1).unwrap();
+    let leases = leases_in(&payloads);
+    assert_eq!((leases["a"], leases["b"]), (until, until));
+    assert!(leases["c"] < until);
 }
 
 #[test]

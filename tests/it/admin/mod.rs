@@ -3,6 +3,7 @@
 //! What the pages must look like was read off the peer's own answers.
 
 mod api;
+mod counts;
 mod metadata_server;
 mod pages;
 mod ports;

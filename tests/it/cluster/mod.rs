@@ -5,3 +5,4 @@ mod crash;
 mod handover;
 mod operator;
 pub mod trio;
+mod view;

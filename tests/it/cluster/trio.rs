@@ -76,6 +76,11 @@ impl Trio {
         self.leader()
     }
 
+    /// The version of the view that the leader tells.
+    pub fn view_version(&self) -> i64 {
+        self.health(self.leader()).unwrap()["view_version"].as_i64().unwrap()
+    }
+
     fn health(&self, at: usize) -> Option<Json> {
         let (_, body) = self.nodes[at].http.try_get("/health")?;
         serde_json::from_str(&body).ok()

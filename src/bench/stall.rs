@@ -1,0 +1,402 @@
+//! `bench stall`: how long a call waits at most while something large happens.
+//!
+//! A store of many objects is loaded, a probe calls all the time, and then something happens to the objects
+//! that the probe has nothing to do with. What the probe sees before it is the machine's own noise.
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::BenchError;
+use super::keys::KeyShape;
+use super::probe::{Probe, ProbeShape, Seen};
+use super::report::millis;
+use super::server::{ProcessLook, Server};
+use super::store::{Store, StoreShape, connect};
+use super::work::{PinWish, WorkShape};
+use crate::clock::{Clock, SystemClock};
+use crate::wire::calls::{RemoveByRegex, UnmountSegment};
+use crate::wire::requests::{RemoveByRegexRequest, UnmountSegmentRequest};
+
+/// The probe looks this long before something happens.
+const QUIET: Duration = Duration::from_secs(4);
+
+/// Between two looks at the server's counts.
+const LOOK_STEP: Duration = Duration::from_millis(10);
+
+/// What was started must be over in this time.
+const OVER_MAX: Duration = Duration::from_secs(180);
+
+/// Keys that the probe reads, and keys that it may put.
+const PROBE_KEYS: u64 = 1_000;
+const PROBE_PUTS: u64 = 1_000_000;
+
+/// Keys that the probe may put meanwhile: so many may be left when all others are gone.
+const SLACK_KEYS: u64 = 20_000;
+
+/// Numbers of the segments of the probe and of the idle client, far from the store's.
+const PROBE_SEGMENT: u64 = 4_000;
+const IDLE_SEGMENT: u64 = 5_000;
+
+/// Keys that one pattern removes.
+const REGEX_KEYS: u64 = 100_000;
+
+/// How full the store is before eviction is provoked, and the watermark that provokes it; in thousandths.
+const FILLED: u64 = 935;
+const PROVOKED: u64 = 955;
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scenario {
+    /// The store is filled over the watermark, and five hundredths of it are evicted.
+    Evict,
+    /// The client that owns the memory of all objects dies.
+    OwnerDies,
+    /// A client with an empty segment dies.
+    IdleDies,
+    /// A hundred thousand keys are removed by a pattern.
+    Regex,
+    /// The one segment that holds all objects is unmounted.
+    Unmount,
+    /// The soft pins of all objects end at once.
+    Pins,
+    /// A catalog snapshot is taken.
+    Snapshot,
+    /// A raft snapshot is made.
+    RaftSnapshot,
+}
+
+impl Scenario {
+    /// All of them.
+    pub const ALL: [Scenario; 8] = [
+        Scenario::Evict,
+        Scenario::OwnerDies,
+        Scenario::IdleDies,
+        Scenario::Regex,
+        Scenario::Unmount,
+        Scenario::Pins,
+        Scenario::Snapshot,
+        Scenario::RaftSnapshot,
+    ];
+
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scenario::Evict => "evict",
+            Scenario::OwnerDies => "owner-dies",
+            Scenario::IdleDies => "idle-dies",
+            Scenario::Regex => "regex",
+            Scenario::Unmount => "unmount",
+            Scenario::Pins => "pins",
+            Scenario::Snapshot => "snapshot",
+            Scenario::RaftSnapshot => "raft-snapshot",
+        }
+    }
+}
+
+impl FromStr for Scenario {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Scenario::ALL.into_iter().find(|scenario| scenario.name() == text);
+        let names = Scenario::ALL.map(Scenario::name).join(", ");
+        found.ok_or_else(|| format!("no scenario {text:?}; there are {names}"))
+    }
+}
+
+/// How large and on what.
+#[derive(Clone, Debug)]
+pub struct StallOptions {
+    /// Objects in the store.
+    pub objects: u64,
+    /// Bytes of a key.
+    pub key_bytes: usize,
+    /// Bytes of an object.
+    pub value_bytes: u64,
+    /// The server's `client_ttl`.
+    pub client_ttl: Duration,
+}
+
+/// What was seen.
+#[derive(Clone, Debug, Serialize)]
+pub struct StallRow {
+    /// Which scenario.
+    pub scenario: &'static str,
+    /// Objects in the store.
+    pub objects: u64,
+    /// From the first sign of it to its end.
+    pub whole_ms: f64,
+    /// CPU that the server spent from its cause to its end, the probe's calls included; `null` if its process
+    /// is not known.
+    pub server_cpu_ms: Option<f64>,
+    /// Before.
+    pub quiet: Seen,
+    /// Meanwhile.
+    pub meanwhile: Seen,
+}
+
+/// The parts of a scenario.
+struct Scene<'s> {
+    server: &'s Server,
+    clock: Arc<SystemClock>,
+    options: &'s StallOptions,
+    shape: WorkShape,
+    owner: Store,
+}
+
+/// Plays one scenario on a fresh server.
+///
+/// Errors: by cause, see [`BenchError`].
+pub async fn stall(
+    server: &Server,
+    scenario: Scenario,
+    options: &StallOptions,
+) -> Result<StallRow, BenchError> {
+    let clock = Arc::new(SystemClock::default());
+    let pins_end = clock.monotonic() + Duration::from_secs(30 + options.objects / 20_000);
+    let pin = if scenario == Scenario::Pins { PinWish::Until(pins_end) } else { PinWish::None };
+    let shape = work_shape("bench-", options, pin)?;
+    let owner = Store::open(&server.address, &store_shape(scenario, options), 0).await?;
+    owner.load(&shape, options.objects, &clock).await?;
+    let (probe_store, probe) = probe(server, options, &clock).await?;
+    let quiet = look_quietly(probe.clone()).await?;
+    let mut scene = Scene { server, clock, options, shape, owner };
+    scene.prepare(scenario, pins_end).await?;
+    let before = server.look()?;
+    let running = Probe::start(probe)?;
+    let whole = scene.play(scenario).await;
+    let meanwhile = running.finish()?;
+    let after = server.look()?;
+    drop(probe_store);
+    let cpu = |(before, after): (ProcessLook, ProcessLook)| millis(after.cpu - before.cpu);
+    Ok(StallRow {
+        scenario: scenario.name(),
+        objects: options.objects,
+        whole_ms: millis(whole?),
+        server_cpu_ms: before.zip(after).map(cpu),
+        quiet,
+        meanwhile,
+    })
+}
+
+fn work_shape(prefix: &str, options: &StallOptions, pin: PinWish) -> Result<WorkShape, BenchError> {
+    Ok(WorkShape {
+        keys: KeyShape::new(prefix, options.key_bytes)?,
+        batch: 1,
+        is_always_batch: false,
+        value_bytes: options.value_bytes,
+        replicas: 1,
+        pin,
+        group_size: 0,
+    })
+}
+
+fn store_shape(scenario: Scenario, options: &StallOptions) -> StoreShape {
+    let StallOptions { objects, value_bytes, .. } = *options;
+    match scenario {
+        Scenario::Evict => {
+            let bytes = objects * value_bytes * 1_000 / FILLED;
+            StoreShape {
+                clients: 1,
+                segments: 16,
+                segment_bytes: (bytes / 16).next_multiple_of(4_096),
+            }
+        }
+        Scenario::Unmount => StoreShape::for_objects(1, 1, objects, value_bytes),
+        _ => StoreShape::for_objects(1, 16, objects, value_bytes),
+    }
+}
+
+/// A store of the probe's own. Its memory is so small that it does not move the watermark.
+async fn probe(
+    server: &Server,
+    options: &StallOptions,
+    clock: &Arc<SystemClock>,
+) -> Result<(Store, ProbeShape), BenchError> {
+    let shape = StoreShape { clients: 1, segments: 1, segment_bytes: 64 << 20 };
+    let store = Store::open(&server.address, &shape, PROBE_SEGMENT).await?;
+    let options = StallOptions { value_bytes: 64, ..options.clone() };
+    let shape = work_shape("probe-", &options, PinWish::None)?;
+    store.load(&shape, PROBE_KEYS, clock).await?;
+    store.numbers.keep();
+    store.numbers.allow_puts(PROBE_PUTS);
+    let client = store.ids().first().copied().unwrap_or_default();
+    let numbers = Arc::clone(&store.numbers);
+    let probe = ProbeShape { address: server.address.clone(), shape, numbers, client };
+    Ok((store, probe))
+}
+
+async fn look_quietly(probe: ProbeShape) -> Result<Seen, BenchError> {
+    let probe = Probe::start(probe)?;
+    tokio::time::sleep(QUIET).await;
+    probe.finish()
+}
+
+impl Scene<'_> {
+    /// What must be so before the clock runs.
+    async fn prepare(&mut self, scenario: Scenario, pins_end: Duration) -> Result<(), BenchError> {
+        if scenario == Scenario::Pins {
+            let wait = pins_end.saturating_sub(self.clock.monotonic());
+            if wait.is_zero() {
+                let why = "the pins ended before all of them were put; take fewer objects";
+                return Err(BenchError::TooLong(why.into()));
+            }
+            tokio::time::sleep(wait.saturating_sub(Duration::from_secs(1))).await;
+        }
+        Ok(())
+    }
+
+    /// Makes it happen and waits until it is over; the time that it took.
+    async fn play(&mut self, scenario: Scenario) -> Result<Duration, BenchError> {
+        let (objects, keys) = (self.options.objects, "master_key_count");
+        match scenario {
+            Scenario::Evict => {
+                let more = objects * (PROVOKED - FILLED) / FILLED;
+                self.owner.load(&self.shape, more, &self.clock).await?;
+                let gone = objects / 20 - objects / 500;
+                self.wait_for_fall("master_allocated_bytes", gone * self.options.value_bytes).await
+            }
+            Scenario::OwnerDies => {
+                self.owner.fall_silent();
+                self.wait_for_fall(keys, objects - SLACK_KEYS.min(objects / 10)).await
+            }
+            Scenario::IdleDies => {
+                let shape = StoreShape { clients: 1, segments: 1, segment_bytes: 64 << 20 };
+                let mut idle = Store::open(&self.server.address, &shape, IDLE_SEGMENT).await?;
+                idle.fall_silent();
+                let total = "master_total_capacity_bytes";
+                self.wait_for_fall(total, shape.segment_bytes).await
+            }
+            Scenario::Regex => self.remove_by_regex().await,
+            Scenario::Unmount => self.unmount().await,
+            Scenario::Pins => self.wait_for_fall("master_soft_pin_key_count", objects).await,
+            Scenario::Snapshot => self.post("/api/v1/snapshots").await,
+            Scenario::RaftSnapshot => self.post("/api/v1/cluster/snapshot").await,
+        }
+    }
+
+    async fn remove_by_regex(&self) -> Result<Duration, BenchError> {
+        let client = connect(&self.server.address).await?.with_timeout(OVER_MAX);
+        let pattern = format!("^bench-0*[0-9]{{{}}}$", REGEX_KEYS.ilog10());
+        let wanted = REGEX_KEYS.min(self.options.objects);
+        let (regex, tenant_id) = (pattern.as_bytes(), b"default".as_slice());
+        let request = RemoveByRegexRequest { regex, force: false, tenant_id };
+        let start = self.clock.monotonic();
+        let lost = |error| BenchError::Call { call: "RemoveByRegex", error };
+        let answer = client.call::<RemoveByRegex>(&request).await.map_err(lost)?;
+        match answer {
+            Ok(removed) if u64::try_from(removed) == Ok(wanted) => {
+                Ok(self.clock.monotonic().saturating_sub(start))
+            }
+            Ok(removed) => Err(BenchError::Server(format!("{removed} of {wanted} keys went"))),
+            Err(code) => {
+                Err(BenchError::Refused { what: format!("{pattern:?}"), why: code.to_string() })
+            }
+        }
+    }
+
+    async fn unmount(&self) -> Result<Duration, BenchError> {
+        let client = connect(&self.server.address).await?.with_timeout(OVER_MAX);
+        let owner = self.owner.clients.first();
+        let (keys, objects) = ("master_key_count", self.options.objects);
+        let left = self.gauge(keys).await?.saturating_sub(objects) + SLACK_KEYS.min(objects / 10);
+        let start = self.clock.monotonic();
+        for (owner, segment) in owner.iter().flat_map(|o| o.segments.iter().map(move |s| (o, s))) {
+            let request = UnmountSegmentRequest { segment_id: segment.id, client_id: owner.id };
+            let lost = |error| BenchError::Call { call: "UnmountSegment", error };
+            let answer = client.call::<UnmountSegment>(&request).await.map_err(lost)?;
+            answer.map_err(|code| BenchError::Refused {
+                what: "an unmount".into(),
+                why: code.to_string(),
+            })?;
+        }
+        self.wait_until(keys, left).await?;
+        Ok(self.clock.monotonic().saturating_sub(start))
+    }
+
+    async fn post(&self, path: &str) -> Result<Duration, BenchError> {
+        let admin = self.server.admin.clone().unwrap_or_default();
+        let url = format!("{admin}{path}");
+        let start = self.clock.monotonic();
+        let fetched = tokio::task::spawn_blocking(move || super::server::fetch("POST", &url));
+        let page = fetched.await.map_err(|error| BenchError::Internal(error.to_string()))?;
+        page?;
+        Ok(self.clock.monotonic().saturating_sub(start))
+    }
+
+    /// A gauge of the server.
+    async fn gauge(&self, name: &'static str) -> Result<u64, BenchError> {
+        let admin = self.server.admin.clone();
+        let admin = admin.ok_or_else(|| {
+            BenchError::Usage("a scenario needs the server's admin address: --admin URL".into())
+        })?;
+        let url = format!("{}/metrics", admin.trim_end_matches('/'));
+        let fetched = tokio::task::spawn_blocking(move || super::server::fetch("GET", &url));
+        let page = fetched.await.map_err(|error| BenchError::Internal(error.to_string()))??;
+        value_of(&page, name)
+            .ok_or_else(|| BenchError::Server(format!("the server has no metric {name}")))
+    }
+
+    /// Waits until a gauge has fallen by `amount`; the time since it began to fall.
+    async fn wait_for_fall(&self, name: &'static str, amount: u64) -> Result<Duration, BenchError> {
+        let began = self.clock.monotonic();
+        let mut highest = 0;
+        let mut first_fall = None;
+        while self.clock.monotonic().saturating_sub(began) < OVER_MAX + self.options.client_ttl {
+            let value = self.gauge(name).await?;
+            let now = self.clock.monotonic();
+            if value >= highest {
+                highest = value;
+                first_fall = None;
+            } else {
+                let since = *first_fall.get_or_insert(now);
+                if highest - value >= amount {
+                    return Ok(now.saturating_sub(since));
+                }
+            }
+            tokio::time::sleep(LOOK_STEP).await;
+        }
+        Err(BenchError::TooLong(format!("{name} did not fall by {amount} in {OVER_MAX:?}")))
+    }
+
+    async fn wait_until(&self, name: &'static str, limit: u64) -> Result<(), BenchError> {
+        let began = self.clock.monotonic();
+        while self.clock.monotonic().saturating_sub(began) < OVER_MAX {
+            if self.gauge(name).await? <= limit {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK_STEP).await;
+        }
+        Err(BenchError::TooLong(format!("{name} did not fall to {limit} in {OVER_MAX:?}")))
+    }
+}
+
+/// The value of a metric without labels in a page of metrics.
+fn value_of(page: &str, name: &str) -> Option<u64> {
+    let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+    let value: f64 = line.trim().parse().ok()?;
+    // Counts and bytes, far below where a float would lose one.
+    Some(value as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metric_is_found_by_its_whole_name() {
+        let page = "# HELP x y\nmaster_key_count_more 9\nmaster_key_count 1e3\n";
+        assert_eq!(value_of(page, "master_key_count"), Some(1_000));
+        assert_eq!(value_of(page, "master_key"), None);
+    }
+
+    #[test]
+    fn every_scenario_is_found_by_its_name() {
+        for scenario in Scenario::ALL {
+            assert_eq!(scenario.name().parse(), Ok(scenario));
+        }
+        assert!("sleep".parse::<Scenario>().is_err());
+    }
+}
