@@ -23,11 +23,13 @@ mod snapshots;
 mod soft_pins;
 pub mod te_metadata;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
 use axum::routing::{get, post};
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -57,6 +59,8 @@ pub struct Door {
     node: OnceLock<MasterNode>,
     /// Empty if catalog snapshots are off.
     snapshotter: OnceLock<Arc<Snapshotter>>,
+    /// Snapshots that take longer than an answer waits, by number.
+    snapshots_pending: Mutex<BTreeMap<u64, snapshots::Taking>>,
     /// Empty if there is no catalog.
     restorer: OnceLock<Arc<Restorer>>,
     metrics: Arc<Metrics>,
@@ -75,6 +79,7 @@ impl Door {
         Door {
             node: OnceLock::new(),
             snapshotter: OnceLock::new(),
+            snapshots_pending: Mutex::default(),
             restorer: OnceLock::new(),
             metrics,
             clock,
@@ -134,6 +139,7 @@ fn router(door: Arc<Door>) -> Router {
         .route("/api/v1/segments/status", get(segments::status))
         .route("/api/v1/remove_all", post(remove::remove_all))
         .route("/api/v1/snapshots", post(snapshots::take))
+        .route("/api/v1/snapshots/outcome", post(snapshots::outcome))
         .route("/api/v1/snapshots/work", post(snapshots::work))
         .route("/api/v1/snapshots/leases", post(snapshots::leases))
         .route("/api/v1/snapshots/done", post(snapshots::done))

@@ -2,24 +2,41 @@
 //! below it; `GET /api/v1/snapshots/export` hands the state out in the snapshot format.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{RawQuery, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use tokio::task::JoinHandle;
 
 use super::answer::Refused;
 use super::remove::check_token;
 use super::{Door, answer, query};
 use crate::model::ErrorCode;
-use crate::snapshotter::{Offer, Snapshotter, SnapshotterError, Taken, Written, export};
+use crate::snapshotter::{self, Offer, Snapshotter, SnapshotterError, Taken, Written, export};
+
+/// How long an answer waits for a snapshot; less than a connection may stand still.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Snapshots whose outcome somebody may still ask for.
+const PENDING_MAX: usize = 16;
+
+/// A snapshot that is being taken.
+pub type Taking = JoinHandle<Result<Taken, SnapshotterError>>;
 
 #[derive(Serialize)]
 struct Page {
     success: bool,
     #[serde(flatten)]
     taken: Taken,
+}
+
+#[derive(Serialize)]
+struct Pending {
+    success: bool,
+    /// Names the snapshot for the next question.
+    number: u64,
 }
 
 #[derive(Serialize)]
@@ -37,9 +54,38 @@ async fn leading<'d>(door: &'d Door, headers: &HeaderMap) -> Result<&'d Arc<Snap
     Ok(snapshotter)
 }
 
-/// Answers when the snapshot is published, after one that is being taken already.
+/// Answers when the snapshot is published, after one that is being taken already. If that takes long, answers 202 and
+/// a number for [`outcome`], because a connection must not stand still for ever.
 pub async fn take(State(door): State<Arc<Door>>, headers: HeaderMap) -> Result<Response, Refused> {
-    match leading(&door, &headers).await?.take().await {
+    let task = leading(&door, &headers).await?.begin();
+    wait(&door, task).await
+}
+
+/// `POST /api/v1/snapshots/outcome?number=N`: as [`take`], for a snapshot that was asked for already.
+pub async fn outcome(
+    State(door): State<Arc<Door>>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Refused> {
+    check_token(&door.token, &headers)?;
+    let number = number(query.as_deref(), "number")?;
+    let task = door.snapshots_pending.lock().remove(&number);
+    let gone = || Refused::Bad("no such snapshot is waited for; look with snapshot list".into());
+    wait(&door, task.ok_or_else(gone)?).await
+}
+
+async fn wait(door: &Door, mut task: Taking) -> Result<Response, Refused> {
+    let Ok(ended) = tokio::time::timeout(PATIENCE, &mut task).await else {
+        let mut pending = door.snapshots_pending.lock();
+        let number = pending.last_key_value().map_or(1, |(last, _)| last.saturating_add(1));
+        pending.insert(number, task);
+        if pending.len() > PENDING_MAX {
+            // It goes on; only nobody hears of it.
+            pending.pop_first();
+        }
+        return Ok(answer::json(StatusCode::ACCEPTED, &Pending { success: true, number }));
+    };
+    match snapshotter::outcome(ended) {
         Ok(taken) => Ok(answer::json(StatusCode::OK, &Page { success: true, taken })),
         Err(SnapshotterError::NotLeading) => Err(Refused::NotServing),
         Err(error) => {

@@ -18,6 +18,7 @@ use serde::Serialize;
 use snapshot::codec::manifest::Descriptor;
 use snapshot::{Catalog, SnapshotId};
 use tokio::sync::Mutex;
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::MissedTickBehavior;
 
 use crate::backup::{self, BackupError};
@@ -154,11 +155,13 @@ impl Snapshotter {
     ///
     /// Errors: by cause, see [`SnapshotterError`].
     pub async fn take(self: &Arc<Self>) -> Result<Taken, SnapshotterError> {
+        outcome(self.begin().await)
+    }
+
+    /// Takes a snapshot in a task of its own.
+    pub fn begin(self: &Arc<Self>) -> JoinHandle<Result<Taken, SnapshotterError>> {
         let own = Arc::clone(self);
-        match tokio::spawn(async move { own.take_in_turn().await }).await {
-            Ok(taken) => taken,
-            Err(error) => Err(SnapshotterError::Failed(error.to_string())),
-        }
+        tokio::spawn(async move { own.take_in_turn().await })
     }
 
     async fn take_in_turn(&self) -> Result<Taken, SnapshotterError> {
@@ -242,7 +245,7 @@ impl Snapshotter {
         let min_applied = status.log.applied.unwrap_or_default();
         let offer = Offer { ticket: 0, id, min_applied, term: status.term };
         let mut order = self.desk.place(helper, offer, self.clock.monotonic());
-        let written = self.outcome(&mut order, started).await;
+        let written = self.reported(&mut order, started).await;
         self.desk.withdraw();
         let written = written?;
         let descriptor = descriptor(written.applied_index, status.term, now_ms);
@@ -263,7 +266,7 @@ impl Snapshotter {
     }
 
     /// Waits for the follower's report, as long as it is heard, this node leads and there is time.
-    async fn outcome(&self, order: &mut Order, started: Duration) -> Result<Written, String> {
+    async fn reported(&self, order: &mut Order, started: Duration) -> Result<Written, String> {
         loop {
             match tokio::time::timeout(WATCH_PERIOD, order.report()).await {
                 Ok(report) => return report,
@@ -341,6 +344,15 @@ impl Snapshotter {
     pub fn report(&self, ticket: u64, report: Result<Written, String>) -> bool {
         self.desk.report(ticket, report)
     }
+}
+
+/// What came of a task that [`Snapshotter::begin`] started.
+///
+/// Errors: those of the snapshot, or of a task that died.
+pub fn outcome(
+    ended: Result<Result<Taken, SnapshotterError>, JoinError>,
+) -> Result<Taken, SnapshotterError> {
+    ended.unwrap_or_else(|error| Err(SnapshotterError::Failed(error.to_string())))
 }
 
 fn descriptor(applied_index: u64, term: u64, now_ms: u64) -> Descriptor {

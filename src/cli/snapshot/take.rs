@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 
 use super::Answer;
 use super::ask::{self, Admin, Asked};
+use crate::clock::{Clock, SystemClock};
 
 const TAKE_EXAMPLE: &str = "Example:
   mooncake-ha snapshot take --admin http://127.0.0.1:9003
@@ -31,11 +32,18 @@ pub(super) struct TakeArgs {
 }
 
 pub(super) fn run(TakeArgs { admin, timeout, json }: &TakeArgs) -> anyhow::Result<Answer> {
-    match Admin::new(admin, *timeout).post_to_leader("/api/v1/snapshots")? {
-        Asked::Refused(why) => Ok(Answer::refused(&why)),
-        Asked::Good(mut answer) => {
-            let taken: Json = serde_json::from_str(&ask::text(&mut answer)?)?;
-            Answer::new(*json, &taken, || sentence(&taken), true)
+    let (clock, mut page) = (SystemClock::default(), "/api/v1/snapshots".to_owned());
+    // The node answers in time and gives a number to ask on with, so that no connection stands still.
+    loop {
+        let left = timeout.saturating_sub(clock.monotonic());
+        anyhow::ensure!(!left.is_zero(), "it is not published after {timeout:?}; it goes on");
+        let taken: Json = match Admin::new(admin, left).post_to_leader(&page)? {
+            Asked::Refused(why) => return Ok(Answer::refused(&why)),
+            Asked::Good(mut answer) => serde_json::from_str(&ask::text(&mut answer)?)?,
+        };
+        match taken.get("number") {
+            Some(number) => page = format!("/api/v1/snapshots/outcome?number={number}"),
+            None => return Answer::new(*json, &taken, || sentence(&taken), true),
         }
     }
 }
