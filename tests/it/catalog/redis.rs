@@ -28,13 +28,12 @@ fn the_index_lies_under_the_peers_keys_and_points_back_when_the_latest_goes() {
 
     let client = redis::Client::open(format!("redis://127.0.0.1:{}", server.port)).unwrap();
     let mut connection = client.get_connection().unwrap();
-    let mut ask = |command: &str, key: &str| -> String {
-        let mut command = redis::cmd(command);
-        command.arg(format!("mooncake-store/{{c_x_}}/snapshot/{key}"));
-        command.query(&mut connection).unwrap()
-    };
-    assert_eq!(ask("GET", "latest"), id(1).to_string());
-    assert_eq!(ask("ZPOPMIN", "index")[..19], id(0).to_string());
+    let key = |name: &str| format!("mooncake-store/{{c_x_}}/snapshot/{name}");
+    let latest: String = redis::cmd("GET").arg(key("latest")).query(&mut connection).unwrap();
+    assert_eq!(latest, id(1).to_string());
+    let oldest: Vec<String> =
+        redis::cmd("ZRANGE").arg(key("index")).arg(0).arg(0).query(&mut connection).unwrap();
+    assert_eq!(oldest, [id(0).to_string()]);
 
     index.publish(id(0)).unwrap();
     index.remove(id(0)).unwrap();
