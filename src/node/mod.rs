@@ -36,6 +36,7 @@ use drive::Drive;
 use error::NodeError;
 use machine::StoreMachine;
 use propose::{ProposeStats, Proposer};
+pub(crate) use regex::probe;
 use settings::NodeSettings;
 
 /// How often a node that stops tries to hand over; each try ends after a few election time-outs.

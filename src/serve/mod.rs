@@ -25,7 +25,7 @@ use crate::node::MasterNode;
 use crate::node::settings::NodeSettings;
 use crate::restore::{self, Restorer};
 use crate::rpc::{self, Service, StorageAnswer};
-use crate::snapshotter::{self, Snapshotter};
+use crate::snapshotter::{self, Follower, Snapshotter};
 use ports::Ports;
 
 /// How long a node that hands over waits to hear where its successor serves clients.
@@ -69,7 +69,9 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         node.shutdown().await;
         return ended;
     }
-    let snapshots = take_snapshots(&config, &node, &admin, &metrics, clock)?;
+    // The second is held to the end of the node: dropping it ends the follower's thread.
+    let (snapshots, _follower) =
+        take_snapshots(&config, &node, &admin, &metrics, clock)?.unzip();
     let reporter = config.admin.is_metric_reporting.then(|| tokio::spawn(admin::report(admin)));
 
     let service = Arc::new(rpc_service(&config, &node, &metrics));
@@ -129,14 +131,14 @@ async fn first_restore(
     }
 }
 
-/// Starts to take catalog snapshots, if they are on.
+/// Begins to take catalog snapshots, if they are on: while this node leads, and for the leader while it does not.
 fn take_snapshots(
     config: &Config,
     node: &MasterNode,
     admin: &Door,
     metrics: &Arc<Metrics>,
     clock: Arc<SystemClock>,
-) -> anyhow::Result<Option<JoinHandle<()>>> {
+) -> anyhow::Result<Option<(JoinHandle<()>, Option<Follower>)>> {
     if !config.snapshot.is_enabled {
         return Ok(None);
     }
@@ -144,7 +146,9 @@ fn take_snapshots(
     let (node, metrics) = (node.clone(), Arc::clone(metrics));
     let snapshotter = Arc::new(Snapshotter::new(config, catalog, node, metrics, clock));
     admin.takes_snapshots(Arc::clone(&snapshotter));
-    Ok(Some(tokio::spawn(snapshotter.run())))
+    let follower =
+        snapshotter.follow().context("no thread for catalog snapshots can be started")?;
+    Ok(Some((tokio::spawn(snapshotter.run()), follower)))
 }
 
 /// The address that clients are sent to: this node's host as its peers know it, with the port that is open.
