@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Millis, Place, Replica, SegmentIdx};
+use crate::model::{Millis, Place, Replica, ReplicaId, SegmentIdx};
 
 /// Orders the set-aside items.
 #[derive(
@@ -38,6 +38,17 @@ pub struct Held {
     pub generation: u64,
     /// When it may be used again if no snapshot holds it; `None` for at once.
     pub earliest: Option<Millis>,
+}
+
+/// Guarded memory whose segment goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostDiscard {
+    /// The replica that lay there.
+    pub replica: ReplicaId,
+    /// When it would have been used again.
+    pub release_at: Millis,
+    /// Why it waited.
+    pub held: Held,
 }
 
 impl Discard {
@@ -105,18 +116,35 @@ impl Discards {
         held.map(Discard::memory_bytes).sum()
     }
 
-    /// Drops what lies on these nodes of an unmounting segment; items without a replica left go, too.
-    pub fn forget_nodes(&mut self, segment: SegmentIdx, nodes: &BTreeSet<u32>) {
-        let is_gone = |replica: &Replica| match replica.place {
-            Place::Memory { segment: on, node, .. } => on == segment && nodes.contains(&node),
-            _ => false,
+    /// Drops what lies on these nodes of an unmounting segment; items without a replica left go, too. Answers
+    /// what a catalog snapshot could bring back there, by node.
+    pub fn forget_nodes(
+        &mut self,
+        segment: SegmentIdx,
+        nodes: &BTreeSet<u32>,
+    ) -> BTreeMap<u32, LostDiscard> {
+        let node_of = |replica: &Replica| match replica.place {
+            Place::Memory { segment: on, node, .. } => {
+                (on == segment && nodes.contains(&node)).then_some(node)
+            }
+            _ => None,
         };
-        self.items.retain(|_, discard| {
+        let is_gone = |replica: &Replica| node_of(replica).is_some();
+        let mut lost = BTreeMap::new();
+        self.items.retain(|key, discard| {
+            if let Some(held) = discard.held {
+                let release_at = key.release_at;
+                let gone = discard.replicas.iter().filter_map(|r| Some((node_of(r)?, r.id)));
+                lost.extend(
+                    gone.map(|(node, replica)| (node, LostDiscard { replica, release_at, held })),
+                );
+            }
             self.staged_bytes -= discard.memory_bytes();
             discard.replicas.retain(|replica| !is_gone(replica));
             self.staged_bytes += discard.memory_bytes();
             !discard.replicas.is_empty()
         });
+        lost
     }
 
     /// When the next item is due.

@@ -14,8 +14,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::State;
-use super::discards::{Discard, Held};
-use crate::model::{Deadline, Millis, Object, ObjectKey, ObjectRef, Place, Replica, ReplicaId};
+use super::discards::{Discard, Held, LostDiscard};
+use crate::alloc::{AllocatorFault, LiveRange, OffsetAllocator, Rebuilt, UsedNode, rebuild};
+use crate::model::{
+    Deadline, Millis, Object, ObjectKey, ObjectRef, Place, Replica, ReplicaId, ReplicaStatus,
+    Segment, SegmentId, SegmentIdx,
+};
 
 /// A published catalog snapshot, as the node that took it tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +39,24 @@ pub struct Shortened {
     pub generation: u64,
 }
 
+/// Memory that was set aside, or would have been, when its segment was taken away. The client may bring the same
+/// segment back, and a restored snapshot would read there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gone {
+    /// First address and size of the segment: another range is other memory.
+    pub segment: (u64, u64),
+    /// Start in the units of the segment's allocator.
+    pub offset_units: u32,
+    /// Bytes.
+    pub size: u64,
+    /// The replica that lay there.
+    pub replica: ReplicaId,
+    /// Until when the snapshot may bring it back.
+    pub until: Millis,
+    /// Snapshots begun when it went.
+    pub generation: u64,
+}
+
 /// What is known of catalog snapshots. Replicated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guard {
@@ -48,6 +70,8 @@ pub struct Guard {
     leases_until: Millis,
     /// Invariant: each is an object of the table.
     shortened: BTreeMap<ObjectKey, Shortened>,
+    /// By segments that are not mounted.
+    gone: BTreeMap<SegmentId, Vec<Gone>>,
 }
 
 impl Guard {
@@ -58,8 +82,9 @@ impl Guard {
         leases_until: Millis,
     ) -> Self {
         let begun = before.begun + 1;
-        let shortened = BTreeMap::new();
-        Guard { begun, published: begun, listed_below: next_replica_id, leases_until, shortened }
+        let (shortened, gone) = (BTreeMap::new(), BTreeMap::new());
+        let listed_below = next_replica_id;
+        Guard { begun, published: begun, listed_below, leases_until, shortened, gone }
     }
 
     /// Whether there may be a snapshot at all.
@@ -117,6 +142,10 @@ impl State {
         guard.listed_below = told.next_replica_id;
         guard.leases_until = Millis(0);
         guard.shortened.retain(|_, shortened| shortened.generation >= told.generation);
+        guard.gone.retain(|_, gone| {
+            gone.retain(|range| range.generation >= told.generation);
+            !gone.is_empty()
+        });
         self.discards.release_held(told.generation, self.clock);
     }
 
@@ -204,6 +233,90 @@ impl State {
         let size = self.view.table.peek(object, |object| object.size).unwrap_or_default();
         for replica in replicas {
             self.release(replica, size, until);
+        }
+    }
+
+    /// Notes an allocation that goes with its segment, if a snapshot may bring its object back.
+    pub(super) fn note_gone(&mut self, index: SegmentIdx, used: &UsedNode) {
+        let object = ObjectRef(used.owner);
+        let until = self.saved_until_of(object);
+        if until.0 <= self.clock {
+            return;
+        }
+        let is_there =
+            |replica: &&Replica| super::settle::memory_node(replica) == Some((index, used.node));
+        let find = |object: &Object| object.replicas.iter().find(is_there).map(|found| found.id);
+        let Some(Some(replica)) = self.view.table.peek(object, find) else { return };
+        if self.is_guarded(replica, until) {
+            let generation = self.guard.begun;
+            self.push_gone(index, used, replica, until.0, generation);
+        }
+    }
+
+    /// Notes guarded memory of no object any more that goes with its segment.
+    pub(super) fn note_gone_discard(
+        &mut self,
+        index: SegmentIdx,
+        used: &UsedNode,
+        lost: &LostDiscard,
+    ) {
+        if lost.release_at > self.clock {
+            self.push_gone(index, used, lost.replica, lost.release_at, lost.held.generation);
+        }
+    }
+
+    fn push_gone(
+        &mut self,
+        index: SegmentIdx,
+        used: &UsedNode,
+        replica: ReplicaId,
+        until: Millis,
+        generation: u64,
+    ) {
+        let Some(mounted) = self.segments.get(index) else { return };
+        let segment = (mounted.segment.base, mounted.segment.size);
+        let (offset_units, size) = (used.offset_units, used.requested_bytes);
+        let gone = Gone { segment, offset_units, size, replica, until, generation };
+        self.guard.gone.entry(mounted.segment.id).or_default().push(gone);
+    }
+
+    /// The allocator of a segment that is mounted, with what a snapshot may still bring back there set aside.
+    ///
+    /// Errors: the range is not one that a segment can have.
+    pub(super) fn allocator_for(
+        &mut self,
+        segment: &Segment,
+    ) -> Result<(OffsetAllocator, Vec<(u32, Gone)>), AllocatorFault> {
+        let clock = self.clock;
+        let mut gone = self.guard.gone.remove(&segment.id).unwrap_or_default();
+        gone.retain(|range| range.until > clock && range.segment == (segment.base, segment.size));
+        if gone.is_empty() {
+            return Ok((OffsetAllocator::new(segment.base, segment.size)?, Vec::new()));
+        }
+        let live = gone.iter().map(|range| LiveRange {
+            offset_units: range.offset_units,
+            requested_bytes: range.size,
+            owner: super::put::NO_OWNER,
+        });
+        let live: Vec<LiveRange> = live.collect();
+        let Rebuilt { allocator, nodes } = rebuild(segment.base, segment.size, &live)?;
+        // Ranges of one life of the segment cannot overlap, so each has its node.
+        let placed =
+            nodes.into_iter().zip(gone).filter_map(|(node, gone)| Some((node.ok()?, gone)));
+        Ok((allocator, placed.collect()))
+    }
+
+    /// Sets the ranges aside that [`State::allocator_for`] has kept.
+    pub(super) fn hold_again(&mut self, index: SegmentIdx, kept: Vec<(u32, Gone)>) {
+        for (node, gone) in kept {
+            let Some(mounted) = self.segments.get(index) else { return };
+            let address = mounted.allocator.address_of(gone.offset_units);
+            let place = Place::Memory { segment: index, node, address };
+            let status = ReplicaStatus::Complete;
+            let replica = Replica { id: gone.replica, place, references: 0, status };
+            let held = Some(Held { generation: gone.generation, earliest: None });
+            let discard = Discard { replicas: vec![replica], size: gone.size, held };
+            self.discards.push(gone.until, discard);
         }
     }
 

@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::alloc::OffsetAllocator;
 use crate::model::{
     ClientId, ErrorCode, Millis, ObjectRef, Segment, SegmentId, SegmentIdx, SegmentStatus,
 };
@@ -57,15 +56,16 @@ impl State {
                 _ => Err(ErrorCode::UnavailableInCurrentStatus),
             };
         }
-        let allocator = OffsetAllocator::new(segment.base, segment.size)
-            .map_err(|_| ErrorCode::InvalidParams)?;
-        self.segments.insert(Mounted {
+        let (allocator, kept) =
+            self.allocator_for(segment).map_err(|_| ErrorCode::InvalidParams)?;
+        let index = self.segments.insert(Mounted {
             segment: segment.clone(),
             owner: client,
             status: SegmentStatus::Ok,
             allocator,
             unmount_at: None,
         });
+        self.hold_again(index, kept);
         Ok(())
     }
 
@@ -173,9 +173,13 @@ impl State {
     /// Drops up to `allocations_max` allocations of an unmounting segment with the replicas that own them;
     /// removes the segment when none is left. Returns whether it was removed.
     fn drain_step(&mut self, index: SegmentIdx, allocations_max: u32) -> bool {
-        let Some(mounted) = self.segments.get_mut(index) else { return true };
+        let Some(mounted) = self.segments.get(index) else { return true };
         let batch: Vec<_> = mounted.allocator.used().take(allocations_max as usize).collect();
         let is_finished = batch.len() < allocations_max as usize;
+        for used in batch.iter().filter(|used| used.owner != NO_OWNER) {
+            self.note_gone(index, used);
+        }
+        let Some(mounted) = self.segments.get_mut(index) else { return true };
         for used in &batch {
             let freed = mounted.allocator.free(used.node);
             debug_assert!(freed.is_ok(), "listed as used: {used:?}");
@@ -183,7 +187,12 @@ impl State {
         let set_aside = batch.iter().filter(|used| used.owner == NO_OWNER);
         let set_aside: BTreeSet<u32> = set_aside.map(|used| used.node).collect();
         if !set_aside.is_empty() {
-            self.discards.forget_nodes(index, &set_aside);
+            let lost = self.discards.forget_nodes(index, &set_aside);
+            for used in &batch {
+                if let Some(lost) = lost.get(&used.node) {
+                    self.note_gone_discard(index, used, lost);
+                }
+            }
         }
         for used in batch.iter().filter(|used| used.owner != NO_OWNER) {
             let object = ObjectRef(used.owner);

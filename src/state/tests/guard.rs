@@ -216,6 +216,51 @@ fn guarded_memory_goes_with_its_segment() {
 }
 
 #[test]
+fn a_segment_that_comes_back_hands_out_nothing_that_a_snapshot_could_bring_back() {
+    // A client that was silent for a while is given up, and mounts the same memory again.
+    let mut world = World::with_segments(1, 4 * 1024);
+    world.put("plain", Preserve);
+    world.put("pinned", pinned(LONG));
+    world.put("removed", pinned(LONG));
+    let place = |world: &World, name: &str| {
+        world.peek(name, |object| match object.replicas[0].place {
+            crate::model::Place::Memory { address, .. } => address,
+            _ => 0,
+        })
+    };
+    let kept = ["pinned", "removed"].map(|name| place(&world, name).unwrap());
+    snapshot(&mut world);
+    world.remove("removed").unwrap();
+    world.expire(1);
+    while !world.drain(1, 1) {
+        world = world.reloaded();
+    }
+    assert!(world.find("pinned").is_none());
+    world.mount(segment(1, 4 * 1024), 1).unwrap();
+    assert_eq!((held(&world), world.used(1)), (2 * 1024, 2 * 1024));
+    let mut world = world.reloaded();
+    for name in ["x", "y"] {
+        let address = memory(&world.open(name, Preserve)[0]).1;
+        assert!(!kept.contains(&address), "{name} lies where a saved object lay");
+    }
+    assert!(world.start(start("z", 1024, config(1, Preserve))).is_err());
+    snapshot(&mut world);
+    assert_eq!(world.sweep().discards_released, 2);
+    world.open("z", Preserve);
+}
+
+#[test]
+fn a_segment_that_comes_back_after_the_next_snapshot_is_wholly_free() {
+    let mut world = World::with_segments(1, 4 * 1024);
+    world.put("pinned", pinned(LONG));
+    snapshot(&mut world);
+    world.unmount(1, 1).unwrap();
+    snapshot(&mut world);
+    world.mount(segment(1, 4 * 1024), 1).unwrap();
+    assert_eq!((held(&world), world.used(1)), (0, 0));
+}
+
+#[test]
 fn guarded_memory_is_handed_to_no_other_object() {
     let mut world = World::with_segments(1, 2 * 1024);
     world.put("kept", pinned(LONG));

@@ -280,6 +280,20 @@ fn every_segment_of_a_client_receives_objects_again() {
 }
 
 #[test]
+fn issue_3414_a_gap_between_restored_objects_is_used_by_the_next_that_fits() {
+    let mut saved = World::small();
+    let addresses = ["a", "b", "c"].map(|name| {
+        let address = memory(&saved.open(name, Preserve)[0]).1;
+        saved.end(name).unwrap();
+        address
+    });
+    saved.remove("b").unwrap();
+    let mut world = restored(&saved, Survival::Complete);
+    assert_eq!(world.used(1), 2 * 1024);
+    assert_eq!(memory(&world.open("new", Preserve)[0]).1, addresses[1]);
+}
+
+#[test]
 fn a_segment_that_its_returning_client_does_not_name_is_gone() {
     let saved = lived();
     let mut world = restored(&saved, Survival::Complete);

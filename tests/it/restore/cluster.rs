@@ -73,3 +73,25 @@ async fn a_new_leader_gives_up_what_the_one_before_had_begun() {
     let report = fresh.restore(&fixture("base_pair"), Survival::Complete).await.unwrap();
     assert_eq!(report.candidates[0].kept.objects, 20);
 }
+
+#[tokio::test]
+async fn an_image_of_many_parts_arrives_whole() {
+    let mut image = super::public_bugs::image_of_300().await;
+    // Values of the metadata server are not compressed, so they make many parts of it.
+    let pairs = (0..40_u8).map(|n| (format!("mooncake/ram/{n}").into_bytes(), vec![n; 100_000]));
+    let extension = image.globals.extension.as_mut().unwrap();
+    extension.http_metadata = pairs.clone().collect();
+    let root = super::public_bugs::published(&image);
+    let fresh = Fresh::at(crate::support::node::START_MS + 1_000, &[]).await;
+    let proposed = || fresh.node.propose_stats().entries.load(std::sync::atomic::Ordering::Relaxed);
+    let before = proposed();
+    fresh.restore(root.path(), Survival::Complete).await.unwrap();
+    assert!(proposed() - before > 15, "it went in few entries");
+    let fresh = fresh.reopened().await;
+    fresh.node.look(|state| {
+        for (key, value) in pairs {
+            assert_eq!(state.metadata().get(&key).as_deref(), Some(&*value));
+        }
+        assert_eq!(state.totals().keys, 300);
+    });
+}

@@ -9,5 +9,6 @@ mod first_start;
 mod fresh;
 mod guard;
 mod peer;
+mod public_bugs;
 mod real_files;
 mod tools;
