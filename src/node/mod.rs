@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
-use mooncake_ha_raft::{Machine, Node, Role, Status};
+use mooncake_ha_raft::{AdminError, Machine, Node, Role, Status};
 
 use crate::clock::Clock;
 use crate::leader::LeaderContext;
@@ -36,7 +36,11 @@ use drive::Drive;
 use error::NodeError;
 use machine::StoreMachine;
 use propose::{ProposeStats, Proposer};
+pub(crate) use regex::probe;
 use settings::NodeSettings;
+
+/// How often a node that stops tries to hand over; each try ends after a few election time-outs.
+const HAND_OVERS_MAX: u32 = 3;
 
 /// Counts of this process's sweeps, for metrics.
 #[derive(Debug, Default)]
@@ -204,11 +208,22 @@ impl MasterNode {
         if self.leader().is_none() || self.status().members.len() < 2 {
             return false;
         }
-        let handed_over = self.inner.raft.transfer_leader(None).await;
-        if let Err(error) = &handed_over {
-            tracing::info!(%error, "leadership is not handed over");
+        for _ in 0..HAND_OVERS_MAX {
+            match self.inner.raft.transfer_leader(None).await {
+                Ok(_) => return true,
+                // Somebody else was quicker: clients have where to go.
+                Err(AdminError::NotLeader { .. }) => return true,
+                // The successor's disk may have been slow; it or another one may do better now.
+                Err(error @ AdminError::Timeout(_)) => {
+                    tracing::info!(%error, "leadership is not handed over; it is tried again");
+                }
+                Err(error) => {
+                    tracing::info!(%error, "leadership is not handed over");
+                    return false;
+                }
+            }
         }
-        handed_over.is_ok()
+        false
     }
 
     /// Stops replication.

@@ -75,6 +75,11 @@ impl Service {
         }
     }
 
+    /// Calls passed on to a leader so far.
+    pub fn passed_on(&self) -> u64 {
+        self.forwarder.calls()
+    }
+
     /// Connections open now.
     pub fn connections(&self) -> usize {
         self.metrics.connections.load(Ordering::Relaxed)
