@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
-use mooncake_ha_raft::{AdminError, Machine, Node, Role, Status};
+use mooncake_ha_raft::{AdminError, Machine, Node, Status};
 
 use crate::clock::Clock;
 use crate::leader::LeaderContext;
@@ -33,6 +33,7 @@ use crate::state::reply::Swept;
 use crate::state::{Reply, State};
 use error::NodeError;
 use machine::StoreMachine;
+pub use mooncake_ha_raft::Role;
 use propose::{ProposeStats, Proposer};
 use settings::NodeSettings;
 
