@@ -27,6 +27,8 @@ mod members;
 mod net;
 mod node;
 mod open;
+#[doc(hidden)]
+pub mod probes;
 mod record;
 mod snapshot_file;
 mod status;

@@ -395,6 +395,18 @@ pub enum RestoreSurvival {
     Complete,
 }
 
+/// Which node writes the files of a catalog snapshot. The leader decides when, and publishes it, in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SnapshotTaker {
+    /// A follower if the store is shared, else the leader.
+    #[default]
+    Auto,
+    /// The leader.
+    Leader,
+    /// A follower that is ready, else the leader. A directory must then be shared.
+    Follower,
+}
+
 /// Catalog snapshots and cold restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotConfig {
@@ -412,6 +424,10 @@ pub struct SnapshotConfig {
     pub local_path: String,
     /// `local`, `s3` or empty.
     pub object_store_type: String,
+    /// `s3://bucket/prefix`; empty for the bucket of MOONCAKE_AWS_BUCKET_NAME.
+    pub s3_root: String,
+    /// Which node writes the files.
+    pub taken_by: SnapshotTaker,
     /// `embedded`, `payload`, `redis` or empty.
     pub catalog_store_type: String,
     /// How the catalog store is reached.
@@ -434,6 +450,8 @@ impl Default for SnapshotConfig {
             retention_count: 2,
             local_path: String::new(),
             object_store_type: String::new(),
+            s3_root: String::new(),
+            taken_by: SnapshotTaker::Auto,
             catalog_store_type: String::new(),
             catalog_store_connstring: String::new(),
             backup_dir: String::new(),

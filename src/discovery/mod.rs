@@ -101,5 +101,7 @@ async fn stopped(mut stop: Receiver<bool>) {
     let _ = stop.wait_for(|is_stopping| *is_stopping).await;
 }
 
+pub(crate) use messages::probe;
+
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 //! `propose` is the only way to change the state, `read` the only way to serve a read, `remove` the only
 //! place where a removal crosses a read lease. [`MasterNode`] is a cheap handle on all of it.
 
+pub mod drive;
 pub mod error;
 pub mod evict;
 pub mod machine;
@@ -31,10 +32,12 @@ use crate::state::image::FrozenState;
 pub use crate::state::leadership::Leadership;
 use crate::state::reply::Swept;
 use crate::state::{Reply, State};
+use drive::Drive;
 use error::NodeError;
 use machine::StoreMachine;
 pub use mooncake_ha_raft::Role;
 use propose::{ProposeStats, Proposer};
+pub(crate) use regex::probe;
 use settings::NodeSettings;
 
 /// How often a node that stops tries to hand over; each try ends after a few election time-outs.
@@ -68,6 +71,7 @@ struct Inner {
     leader: RwLock<Option<Arc<LeaderContext>>>,
     sweeps: SweepStats,
     eviction: evict::Eviction,
+    has_loops: bool,
 }
 
 /// A running master node.
@@ -85,13 +89,26 @@ impl MasterNode {
         settings: NodeSettings,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, mooncake_ha_raft::OpenError> {
+        Self::open_driven(raft, settings, clock, Drive::default()).await
+    }
+
+    /// As [`MasterNode::open`], driven by the caller.
+    pub(crate) async fn open_driven(
+        raft: mooncake_ha_raft::Config,
+        settings: NodeSettings,
+        clock: Arc<dyn Clock>,
+        drive: Drive,
+    ) -> Result<Self, mooncake_ha_raft::OpenError> {
+        let Drive { chance, has_loops } = drive;
         let machine = Arc::new(StoreMachine::default());
         let raft = Node::open(raft, Arc::clone(&machine)).await?;
         let clock = Arc::new(LeaderClock::new(clock));
-        let proposer = Proposer::start(raft.clone(), Arc::clone(&machine), Arc::clone(&clock));
+        let proposer =
+            Proposer::start(raft.clone(), Arc::clone(&machine), Arc::clone(&clock), chance);
         let (leader, sweeps) = (RwLock::default(), SweepStats::default());
         let eviction = evict::Eviction::default();
-        let inner = Inner { raft, machine, clock, settings, proposer, leader, sweeps, eviction };
+        let inner =
+            Inner { raft, machine, clock, settings, proposer, leader, sweeps, eviction, has_loops };
         let node = MasterNode { inner: Arc::new(inner) };
         let (following, ready) = tokio::sync::oneshot::channel();
         tokio::spawn(node.clone().follow_role(following));

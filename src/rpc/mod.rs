@@ -119,3 +119,6 @@ pub async fn serve(listener: TcpListener, service: Arc<Service>, mut stop: watch
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
