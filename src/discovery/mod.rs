@@ -20,9 +20,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch::Receiver;
 use tonic::transport::Server;
 
-use mooncake_ha_raft::Role;
-
-use crate::node::Leadership;
+use crate::node::{Leadership, Role};
 
 /// Connections served at once; one more is closed right after it was accepted.
 pub const CONNECTIONS_MAX: usize = 16_384;

@@ -7,13 +7,13 @@
 
 use std::time::Duration;
 
-use mooncake_ha_raft::Role;
 use tokio::sync::watch::Receiver;
 use tonic::Status;
 
 use super::messages::{RangeRequest, RangeResponse};
 use super::view::{self, View};
 use super::{Discovery, HOLD_MAX, SETTLE_MAX, stopped};
+use crate::node::Role;
 
 /// Answers the call.
 ///

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
-use mooncake_ha_raft::{AdminError, Machine, Node, Role, Status};
+use mooncake_ha_raft::{AdminError, Machine, Node, Status};
 
 use crate::clock::Clock;
 use crate::leader::LeaderContext;
@@ -35,6 +35,7 @@ use crate::state::{Reply, State};
 use drive::Drive;
 use error::NodeError;
 use machine::StoreMachine;
+pub use mooncake_ha_raft::Role;
 use propose::{ProposeStats, Proposer};
 pub(crate) use regex::probe;
 use settings::NodeSettings;

@@ -18,6 +18,8 @@ pub struct Links {
     pub relayed: Arc<AtomicU64>,
     /// Changes one byte of the next large piece of a message.
     pub spoils: Arc<AtomicBool>,
+    /// Has the connection of the next large piece stand still for ever, unnoticed by either end.
+    pub stalls: Arc<AtomicBool>,
 }
 
 /// Only raft snapshots and large entries come in such pieces.
@@ -111,6 +113,9 @@ async fn pump(
         }
         if size >= LARGE && links.spoils.swap(false, Ordering::Relaxed) {
             buffer[size / 2] ^= 1;
+        }
+        if size >= LARGE && links.stalls.swap(false, Ordering::Relaxed) {
+            std::future::pending::<()>().await;
         }
         links.relayed.fetch_add(size as u64, Ordering::Relaxed);
         if writer.write_all(&buffer[..size]).await.is_err() {

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use mooncake_ha_raft::{AdminError, Config, ReadError, Role};
+use tokio::net::TcpListener;
 
 use crate::cluster::Cluster;
 use crate::support::{Member, add, ballast, eventually};
@@ -138,14 +139,20 @@ async fn a_follower_too_far_behind_is_caught_up_by_a_raft_snapshot() {
     cluster.shutdown().await;
 }
 
+fn no_log(config: &mut Config) {
+    small(config);
+    config.log_keep_bytes = 1;
+}
+
+/// Also gives a transfer up that stands still for a moment.
+fn impatient(config: &mut Config) {
+    no_log(config);
+    config.snapshot_idle = Duration::from_millis(800);
+}
+
 /// A follower that is down while its leader gets a raft snapshot of `size` bytes and no log.
-async fn overtaken(size: u64) -> (Cluster, u64) {
-    let mut cluster = Cluster::start(3, |config| {
-        small(config);
-        config.log_keep_bytes = 1;
-        config.snapshot_idle = Duration::from_millis(800);
-    })
-    .await;
+async fn overtaken(size: u64, tune: fn(&mut Config)) -> (Cluster, u64) {
+    let mut cluster = Cluster::start(3, tune).await;
     let leader = cluster.leader().await;
     let behind = (1..=3).find(|id| *id != leader).unwrap();
     cluster.stop(behind).await;
@@ -169,7 +176,7 @@ fn meter(cluster: &Cluster) -> impl Fn() -> u64 + use<> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_transfer_of_a_raft_snapshot_goes_on_where_it_stopped() {
     const SIZE: u64 = 96 << 20;
-    let (mut cluster, behind) = overtaken(SIZE).await;
+    let (mut cluster, behind) = overtaken(SIZE, impatient).await;
     let relayed = meter(&cluster);
     cluster.open(behind).await;
     eventually("a quarter of it is sent", || relayed() > SIZE / 4).await;
@@ -187,7 +194,7 @@ async fn a_broken_transfer_of_a_raft_snapshot_goes_on_where_it_stopped() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_chunk_of_a_raft_snapshot_that_was_changed_on_the_way_is_sent_again_alone() {
     const SIZE: u64 = 48 << 20;
-    let (mut cluster, behind) = overtaken(SIZE).await;
+    let (mut cluster, behind) = overtaken(SIZE, no_log).await;
     let relayed = meter(&cluster);
     cluster.open(behind).await;
     eventually("half of it is sent", || relayed() > SIZE / 2).await;
@@ -197,6 +204,28 @@ async fn a_chunk_of_a_raft_snapshot_that_was_changed_on_the_way_is_sent_again_al
     cluster.add(300, 0).await;
     assert_eq!(cluster.settle().await, 301);
     assert!(!spoils.load(Ordering::Relaxed), "nothing was changed");
+    let sent = relayed();
+    println!("{sent} bytes sent for {SIZE}");
+    assert!(sent < SIZE + SIZE / 3, "{sent} bytes: it began anew");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sender_that_is_back_before_its_lost_connection_is_noticed_goes_on_where_it_stopped() {
+    const SIZE: u64 = 48 << 20;
+    let (mut cluster, behind) = overtaken(SIZE, impatient).await;
+    let relayed = meter(&cluster);
+    let mut config = cluster.config(behind);
+    // The receiver would wait for its lost connection much longer than the sender does.
+    config.snapshot_idle = Duration::from_secs(600);
+    let listener = TcpListener::bind(config.listen.unwrap()).await.unwrap();
+    let member = Member::open_on(listener, config).await.unwrap();
+    cluster.members.insert(behind, member);
+    eventually("half of it is sent", || relayed() > SIZE / 2).await;
+    let stalls = Arc::clone(&cluster.links.stalls);
+    stalls.store(true, Ordering::Relaxed);
+    assert_eq!(cluster.settle().await, 300);
+    assert!(!stalls.load(Ordering::Relaxed), "nothing stood still");
     let sent = relayed();
     println!("{sent} bytes sent for {SIZE}");
     assert!(sent < SIZE + SIZE / 3, "{sent} bytes: it began anew");
