@@ -10,6 +10,7 @@ mod drill;
 mod help;
 mod interface;
 mod logging;
+mod progress;
 mod serve;
 mod snapshot;
 

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -56,9 +57,15 @@ pub enum ForwardError {
 #[derive(Default)]
 pub struct Forwarder {
     idle: Mutex<HashMap<Arc<str>, Vec<RawConnection>>>,
+    calls: AtomicU64,
 }
 
 impl Forwarder {
+    /// Calls that this node has passed on, or tried to.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
     /// Has the leader answer a request frame, which carries no attachment.
     ///
     /// Errors: by cause, see [`ForwardError`].
@@ -68,6 +75,7 @@ impl Forwarder {
         frame: &[u8],
         function: Option<Function>,
     ) -> Result<ResponseFrame, ForwardError> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
         let leader = leader_address(node).ok_or(ForwardError::NoLeader)?;
         let marked = mark(frame);
         let (mut connection, is_fresh) = match self.take_idle(&leader) {

@@ -10,10 +10,12 @@
 )]
 
 mod admin;
+mod catalog;
 mod cli;
 mod cluster;
 mod discovery;
 mod drill;
+mod fuzz;
 mod hostile;
 mod house;
 mod partition;

@@ -1,7 +1,5 @@
 //! `snapshot diff`: how two snapshots differ.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use mooncake_ha_snapshot::Differences;
 
@@ -21,7 +19,7 @@ pub(super) struct DiffArgs {
     second: Option<SnapshotId>,
     /// Root of the later one, if it is another
     #[arg(long, value_name = "ROOT")]
-    second_root: Option<PathBuf>,
+    second_root: Option<String>,
 }
 
 pub(super) fn run(args: &DiffArgs) -> anyhow::Result<Answer> {
