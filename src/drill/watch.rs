@@ -158,10 +158,11 @@ impl Look {
         let mut count: u32 = 0;
         loop {
             let is_serving = self.once().await;
-            if is_serving && count.is_multiple_of(LOOKS_PER_PINS) {
-                if let Some(sample) = look_at_pins(&self.admin, &self.run, &self.stopwatch).await {
-                    self.seen.lock().keep_pins(sample);
-                }
+            if is_serving
+                && count.is_multiple_of(LOOKS_PER_PINS)
+                && let Some(sample) = look_at_pins(&self.admin, &self.run, &self.stopwatch).await
+            {
+                self.seen.lock().keep_pins(sample);
             }
             count = count.wrapping_add(1);
             tokio::time::sleep(LOOK_STEP).await;

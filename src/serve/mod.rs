@@ -70,8 +70,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         return ended;
     }
     // The second is held to the end of the node: dropping it ends the follower's thread.
-    let (snapshots, _follower) =
-        take_snapshots(&config, &node, &admin, &metrics, clock)?.unzip();
+    let (snapshots, _follower) = take_snapshots(&config, &node, &admin, &metrics, clock)?.unzip();
     let reporter = config.admin.is_metric_reporting.then(|| tokio::spawn(admin::report(admin)));
 
     let service = Arc::new(rpc_service(&config, &node, &metrics));

@@ -87,7 +87,7 @@ fn overview(report: &Report, out: &mut String) {
 fn result(one: &ScenarioReport) -> (&'static str, String) {
     match one.found.values().sum::<u64>() {
         0 => ("good", "nothing lost".to_owned()),
-        found => ("bad", format!("{found} findings")),
+        found => ("bad", format!("{found} finding{}", if found == 1 { "" } else { "s" })),
     }
 }
 

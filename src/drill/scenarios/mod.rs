@@ -281,7 +281,7 @@ pub const SCENARIOS: &[Scenario] = &[
         "fifty clients with their memory are gone at once",
         "only what lay in their memory is gone, and nobody else waits",
     )
-    .flags(&["--client_ttl=5"]),
+    .flags(&["--client_ttl=8"]),
 ];
 
 /// The scenario of that name.

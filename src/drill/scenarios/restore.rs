@@ -1,12 +1,17 @@
 //! The worst day: all nodes and their disks are lost, and what is left is a catalog snapshot and clients' memory.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
 
 use super::disk::{files, flip_a_byte};
 use super::{CALM, Stage, round};
 use crate::drill::finding::Kind;
+
+/// How long a restore of a small snapshot may take.
+const DECIDED_MAX: Duration = Duration::from_secs(30);
+const LOOK_STEP: Duration = Duration::from_millis(50);
 
 /// A catalog snapshot is taken, everything else is lost, a new cluster starts from the snapshot.
 ///
@@ -41,6 +46,20 @@ pub async fn corrupt_snapshot_fallback(stage: &mut Stage) -> anyhow::Result<()> 
     Ok(())
 }
 
+/// How the restore ended, once it is decided; `None` if that takes too long.
+async fn outcome(stage: &Stage) -> anyhow::Result<Option<String>> {
+    let start = stage.shared.stopwatch.now();
+    while !stage.shared.stopwatch.is_over(start, DECIDED_MAX) {
+        let leader = stage.leader().await?;
+        let admin = stage.admins.get(leader).context("the leader's admin port")?;
+        if let Some(outcome) = admin.restore_outcome().await {
+            return Ok(Some(outcome));
+        }
+        tokio::time::sleep(LOOK_STEP).await;
+    }
+    Ok(None)
+}
+
 async fn snapshot(stage: &Stage) -> anyhow::Result<()> {
     stage.change("/api/v1/snapshots").await.context("take a catalog snapshot")?;
     stage.say("a catalog snapshot was taken");
@@ -65,9 +84,7 @@ async fn lose_and_restore(stage: &mut Stage, round: &str) -> anyhow::Result<()> 
         stage.start(at)?;
     }
     stage.repair("a new cluster starts from the snapshot");
-    let leader = stage.leader().await?;
-    let admin = stage.admins.get(leader).context("the leader's admin port")?;
-    match admin.restore_outcome().await.as_deref() {
+    match outcome(stage).await?.as_deref() {
         Some("restored") => stage.say("the snapshot was restored"),
         outcome => {
             let what = format!("the restore ended with {outcome:?} instead of \"restored\"");

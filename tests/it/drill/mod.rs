@@ -6,12 +6,14 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use mooncake_ha::drill::scenarios::find;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value as Json;
 use tempfile::TempDir;
 
 use crate::support::eventually_within;
+use crate::support::venv::skip;
 
 /// Longer than three small nodes need to serve on a busy machine.
 const STARTED: Duration = Duration::from_secs(60);
@@ -77,6 +79,36 @@ fn three_nodes_killed_at_once_under_load_lose_nothing_that_was_acknowledged() {
 #[test]
 fn a_lost_disk_is_replaced_by_a_new_node_under_load() {
     let (code, report) = play(&["lost-node-replace"]);
+    assert_nothing_lost(code, &report);
+}
+
+#[test]
+fn the_worst_day_brings_back_all_that_the_newest_sound_snapshot_holds() {
+    let (code, report) = play(&["restore", "corrupt-snapshot-fallback"]);
+    assert_nothing_lost(code, &report);
+}
+
+#[test]
+fn a_damaged_log_is_noticed_and_its_node_is_replaced() {
+    let (code, report) = play(&["corrupt-log"]);
+    assert_nothing_lost(code, &report);
+}
+
+#[test]
+fn a_disk_that_runs_full_or_stalls_loses_nothing() {
+    for scenario in ["disk-full", "slow-disk"] {
+        if let Err(why) = find(scenario).unwrap().disk.possible() {
+            skip(&format!("{scenario}: {why}"));
+            continue;
+        }
+        let (code, report) = play(&[scenario]);
+        assert_nothing_lost(code, &report);
+    }
+}
+
+#[test]
+fn clients_that_are_gone_together_take_only_their_own_memory_with_them() {
+    let (code, report) = play(&["client-mass-expiry"]);
     assert_nothing_lost(code, &report);
 }
 
