@@ -4,6 +4,7 @@
 
 pub mod bench;
 pub mod cli;
+pub mod drill;
 #[doc(hidden)]
 pub mod probes;
 pub mod serve;

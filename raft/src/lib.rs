@@ -35,7 +35,8 @@ mod status;
 mod types;
 
 pub use config::{
-    CLUSTER_ID_BYTES_MAX, Config, ConfigError, Durability, ENTRY_BYTES_MAX, PROPOSALS_IN_FLIGHT_MAX,
+    CLUSTER_ID_BYTES_MAX, Config, ConfigError, Durability, ENTRY_BYTES_MAX,
+    PROPOSALS_IN_FLIGHT_MAX, TlsFiles,
 };
 pub use error::{AdminError, OpenError, ProposeError, ReadError};
 pub use lease::ReadLease;

@@ -24,6 +24,7 @@ mod soft_pins;
 pub mod te_metadata;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -59,6 +60,8 @@ pub struct Door {
     node: OnceLock<MasterNode>,
     /// Empty if catalog snapshots are off.
     snapshotter: OnceLock<Arc<Snapshotter>>,
+    /// Whether the first restore is not decided yet, so that no client is served.
+    is_restoring: AtomicBool,
     /// Snapshots that take longer than an answer waits, by number.
     snapshots_pending: Mutex<BTreeMap<u64, snapshots::Taking>>,
     /// Empty if there is no catalog.
@@ -81,6 +84,7 @@ impl Door {
             snapshotter: OnceLock::new(),
             snapshots_pending: Mutex::default(),
             restorer: OnceLock::new(),
+            is_restoring: AtomicBool::new(false),
             metrics,
             clock,
             durability: config.raft.durability,
@@ -104,6 +108,11 @@ impl Door {
     /// There is a catalog to restore from. Later calls change nothing.
     pub fn restores(&self, restorer: Arc<Restorer>) {
         let _ = self.restorer.set(restorer);
+    }
+
+    /// The first restore begins, or is decided.
+    pub fn set_restoring(&self, is_restoring: bool) {
+        self.is_restoring.store(is_restoring, Ordering::Relaxed);
     }
 
     fn node(&self) -> Result<&MasterNode, Refused> {

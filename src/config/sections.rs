@@ -340,6 +340,12 @@ pub struct RaftConfig {
     pub durability: Durability,
     /// Shared secret of the members; empty for none.
     pub cluster_secret: Secret,
+    /// PEM file with this node's certificate; empty for no TLS between nodes. Invariant: all three files or none.
+    pub tls_cert: PathBuf,
+    /// PEM file with its private key.
+    pub tls_key: PathBuf,
+    /// PEM file with the authority of all nodes' certificates.
+    pub tls_ca: PathBuf,
 }
 
 impl Default for RaftConfig {
@@ -352,7 +358,17 @@ impl Default for RaftConfig {
             address: "127.0.0.1".into(),
             durability: Durability::Sync,
             cluster_secret: Secret::default(),
+            tls_cert: PathBuf::new(),
+            tls_key: PathBuf::new(),
+            tls_ca: PathBuf::new(),
         }
+    }
+}
+
+impl RaftConfig {
+    /// Whether nodes talk to each other by TLS.
+    pub fn uses_tls(&self) -> bool {
+        !self.tls_cert.as_os_str().is_empty()
     }
 }
 

@@ -75,6 +75,7 @@ impl Restorer {
     /// Errors: by cause, see [`RestoreError`]. That no candidate is good is no error but an outcome.
     pub async fn run(&self, wanted: Wanted) -> Result<RestoreReport, RestoreError> {
         let _turn = self.turn.lock().await;
+        let started = self.node.clock().monotonic();
         if self.node.leader().is_none() {
             return Err(RestoreError::NotLeading);
         }
@@ -112,9 +113,11 @@ impl Restorer {
             }
         }
         let report = trial.report().clone();
+        let took = self.node.clock().monotonic().saturating_sub(started);
+        let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         match report.outcome {
-            Outcome::Restored => tracing::info!("{report}"),
-            _ => tracing::warn!("{report}"),
+            Outcome::Restored => tracing::info!(took_ms, "{report}"),
+            _ => tracing::warn!(took_ms, "{report}"),
         }
         Ok(report)
     }

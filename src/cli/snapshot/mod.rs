@@ -1,8 +1,8 @@
 //! `mooncake-ha snapshot`: looks at the catalog snapshots below a root, without a node, or asks a node for one.
 //!
-//! Only `take` and `restore` change a cluster; only `import`, `export` and `prune` change a root. Guards its exit
-//! codes (`docs/errors.md`): 0 good,
-//! 1 findings or differences, 3 cannot read. What a finding is, is left to the snapshot crate.
+//! Only `take` and `restore` change a cluster; only `import`, `export` and `prune` change a root. Guards its exit codes
+//! (`docs/errors.md`): 0 good, 1 findings or differences, 3 cannot read. What a finding is, is left to the snapshot
+//! crate.
 
 mod ask;
 mod diff;

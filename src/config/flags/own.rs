@@ -87,6 +87,30 @@ pub(super) const FLAGS: &[FlagSpec] = &[
     .secret(),
     FlagSpec::new(
         Group::Raft,
+        "raft_tls_cert",
+        "",
+        Kind::Text(|c, text| c.raft.tls_cert = text.into()),
+        "PEM file with this node's certificate; with it, its key and its authority peers talk by mutual TLS",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Raft,
+        "raft_tls_key",
+        "",
+        Kind::Text(|c, text| c.raft.tls_key = text.into()),
+        "PEM file with the private key of raft_tls_cert",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Raft,
+        "raft_tls_ca",
+        "",
+        Kind::Text(|c, text| c.raft.tls_ca = text.into()),
+        "PEM file with the authority that has signed the certificates of all nodes",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Raft,
         "discovery_port",
         "",
         Kind::Checked("port", |c, text| {

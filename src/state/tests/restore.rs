@@ -264,6 +264,22 @@ fn protocol(state: &State, n: u64) -> String {
 }
 
 #[test]
+fn every_segment_of_a_client_receives_objects_again() {
+    // The real master lists a name once and forgets the client's other segments (snapshot format 7).
+    let mut saved = World::with_segments(1, MIB);
+    let same_name = crate::model::Segment { name: Arc::from("s1"), ..segment(2, MIB) };
+    saved.mount(same_name, 1).unwrap();
+    let mut world = fresh(&saved);
+    let sent = sent(&saved, world.now, Survival::Rfc, 1 << 20);
+    let bare = without_extension(&saved, world.now, sent);
+    restore(&mut world, &bare).unwrap();
+    for n in 0..40 {
+        world.put(&format!("k{n}"), Preserve);
+    }
+    assert!(world.used(1) > 0 && world.used(2) > 0);
+}
+
+#[test]
 fn a_segment_that_its_returning_client_does_not_name_is_gone() {
     let saved = lived();
     let mut world = restored(&saved, Survival::Complete);

@@ -110,19 +110,6 @@ async fn every_real_snapshot_is_taken_over_whole_when_the_operator_vouches_for_t
 }
 
 #[tokio::test]
-async fn every_segment_of_a_client_receives_objects_again() {
-    // The peer lists a name once and forgets the client's other segments (snapshot format 7).
-    let fresh = Fresh::at(FIXTURE_DAY_MS, &[]).await;
-    fresh.restore(&fixture("multi_segments"), Survival::Complete).await.unwrap();
-    fresh.node.look(|state| {
-        let segments = state.segments();
-        let listed: usize = segments.allocatable().iter().map(|(_, members)| members.len()).sum();
-        assert_eq!(listed, segments.len());
-        assert!(segments.len() > segments.allocatable().iter().count(), "no name is there twice");
-    });
-}
-
-#[tokio::test]
 async fn losing_every_object_to_time_is_told_as_what_it_is() {
     // The peer says "success" with nothing left (public report).
     let fresh = Fresh::at(FIXTURE_DAY_MS + 86_400_000, &[]).await;
