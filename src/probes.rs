@@ -15,8 +15,11 @@ use crate::wire::call::{
 use crate::wire::calls::{CallVisitor, with_call};
 use crate::wire::frame::{RequestHead, ResponseHead};
 
-/// Name and function of each.
-pub const PROBES: &[(&str, fn(&[u8]))] = &[
+/// The name of a decoder, and what feeds it bytes.
+pub type Probe = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub const PROBES: &[Probe] = &[
     ("rpc_frame", rpc_frame),
     ("rpc_request", rpc_request),
     ("rpc_response", rpc_response),

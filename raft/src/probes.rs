@@ -16,8 +16,11 @@ use crate::net::message;
 use crate::record::{self, MetaRecord};
 use crate::snapshot_file::SnapshotFile;
 
-/// Name and function of each.
-pub const PROBES: &[(&str, fn(&[u8]))] = &[
+/// The name of a decoder, and what feeds it bytes.
+pub type Probe = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub const PROBES: &[Probe] = &[
     ("raft_frame", raft_frame),
     ("raft_message", raft_message),
     ("raft_record", raft_record),

@@ -48,7 +48,14 @@ pub fn configured_place(config: &Config) -> Result<Place, BackupError> {
             })?;
             Ok(Place::Local(path.into()))
         }
-        "s3" if !settings.s3_root.is_empty() => Place::parse(&settings.s3_root),
+        "s3" if !settings.s3_root.is_empty() => match Place::parse(&settings.s3_root)? {
+            // A path would silently be a directory.
+            Place::Local(_) => Err(BackupError(format!(
+                "snapshot_s3_root={} is refused; write s3://bucket/prefix",
+                settings.s3_root
+            ))),
+            place => Ok(place),
+        },
         "s3" => match variable(s3_settings::BUCKET_VARIABLE) {
             Some(bucket) => Place::parse(&format!("s3://{bucket}")),
             None => Err(BackupError(format!(

@@ -12,8 +12,11 @@ use crate::normalize::{Survival, normalize};
 use crate::settle::decode_image;
 use crate::summary::Summary;
 
-/// Name and function of each.
-pub const PROBES: &[(&str, fn(&[u8]))] = &[
+/// The name of a decoder, and what feeds it bytes.
+pub type Probe = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub const PROBES: &[Probe] = &[
     ("snapshot_metadata", metadata),
     ("snapshot_shard", shard),
     ("snapshot_segments", segments),

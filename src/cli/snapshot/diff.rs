@@ -18,7 +18,7 @@ pub(super) struct DiffArgs {
     #[arg(value_parser = parse_id)]
     second: Option<SnapshotId>,
     /// Root of the later one, if it is another
-    #[arg(long, value_name = "ROOT")]
+    #[arg(long = "second_root", alias = "second-root", value_name = "ROOT")]
     second_root: Option<String>,
 }
 
