@@ -26,8 +26,9 @@ const QUEUE_MAX: usize = 8_192;
 /// Bytes of commands in one entry; a single larger command gets an entry of its own.
 const ENTRY_BYTES_WANTED: usize = 64 << 10;
 
-/// Entries that are proposed and not yet applied at most.
-const ENTRIES_IN_FLIGHT_MAX: usize = 8;
+/// Entries that are proposed and not yet applied at most. An entry costs much more than a command in it, so few
+/// and large ones are wanted: one on its way through the log while the next gathers and follows.
+const ENTRIES_IN_FLIGHT_MAX: usize = 2;
 
 struct Waiting {
     command: Vec<u8>,
@@ -134,6 +135,9 @@ impl Packer {
                 },
             };
             let Ok(permit) = Arc::clone(&in_flight).acquire_owned().await else { return };
+            // The callers of the entry before are awake by now: those that are about to ask for something
+            // else come along. A lone caller loses nothing, for then nobody else is ready to run.
+            tokio::task::yield_now().await;
             let (batch, rest) = gather(first, &mut waiting);
             left_over = rest;
             let Some((term, batch)) = self.of_this_term(batch) else { continue };

@@ -14,7 +14,7 @@ use super::MasterNode;
 use super::error::NodeError;
 use crate::leader::LeaderContext;
 use crate::leader::sweeper::{self, SweepRules};
-use crate::model::SegmentStatus;
+use crate::model::{SegmentId, SegmentStatus};
 use crate::state::Reply;
 use crate::state::command::Command;
 use crate::state::leadership::Leadership;
@@ -28,8 +28,10 @@ const UNMOUNT_INTERVAL: Duration = Duration::from_millis(50);
 /// Pause before a failed announcement is tried again.
 const ANNOUNCE_PAUSE: Duration = Duration::from_millis(100);
 
-/// Allocations that one command of an unmount drops.
+/// Allocations that one command of an unmount drops, and segments that are drained at once. Other commands
+/// wait behind as many steps, so both are small; two hide the way through the log.
 const ALLOCATIONS_PER_STEP: u32 = 512;
+const DRAINS_AT_ONCE_MAX: usize = 2;
 
 impl MasterNode {
     /// Follows the role for as long as the node runs; `following` is told once the first role is in force.
@@ -178,10 +180,27 @@ impl MasterNode {
             let ending = segments.filter(|(_, m)| m.status == SegmentStatus::Unmounting);
             ending.map(|(_, mounted)| mounted.segment.id).collect::<Vec<_>>()
         });
-        for segment in unmounting {
-            let step = Command::DrainUnmounted { segment, allocations_max: ALLOCATIONS_PER_STEP };
-            while let Reply::Drained { is_finished: false } = self.propose(&step).await? {}
+        let mut unmounting = unmounting.into_iter();
+        let mut drains = JoinSet::new();
+        loop {
+            while drains.len() < DRAINS_AT_ONCE_MAX
+                && let Some(segment) = unmounting.next()
+            {
+                drains.spawn(self.clone().drain(segment));
+            }
+            match drains.join_next().await {
+                Some(drained) => {
+                    drained.map_err(|error| NodeError::OutcomeUnknown(error.to_string()))??;
+                }
+                None => return Ok(()),
+            }
         }
+    }
+
+    /// Drops what is left of an unmounting segment, step by step.
+    async fn drain(self, segment: SegmentId) -> Result<(), NodeError> {
+        let step = Command::DrainUnmounted { segment, allocations_max: ALLOCATIONS_PER_STEP };
+        while let Reply::Drained { is_finished: false } = self.propose(&step).await? {}
         Ok(())
     }
 }
