@@ -4,13 +4,19 @@
 
 pub mod bench;
 pub mod cli;
+pub mod drill;
+#[doc(hidden)]
+pub mod probes;
 pub mod serve;
 
 pub mod admin;
 pub mod discovery;
 pub mod rpc;
 
+pub mod restore;
 pub mod snapshotter;
+
+pub mod backup;
 
 pub mod node;
 

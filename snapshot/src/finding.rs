@@ -86,6 +86,8 @@ pub enum DropReason {
     OverlappingMemory,
     /// Its segment is not in the snapshot, or has no allocator.
     SegmentUnusable,
+    /// It lies on a distributed file system only, which this master does not know.
+    ForeignPlace,
     /// A replica was not complete.
     Unfinished,
     /// Its read lease was over, and the survival rule looks at nothing else.
@@ -103,7 +105,10 @@ impl DropReason {
             | DropReason::DamagedAllocation
             | DropReason::OverlappingMemory
             | DropReason::SegmentUnusable => true,
-            DropReason::Unfinished | DropReason::LeaseOver | DropReason::LeaseAndPinOver => false,
+            DropReason::ForeignPlace
+            | DropReason::Unfinished
+            | DropReason::LeaseOver
+            | DropReason::LeaseAndPinOver => false,
         }
     }
 }

@@ -20,11 +20,13 @@ pub mod store;
 pub mod summary;
 pub mod table;
 
-pub use catalog::{Catalog, Listed, Retired, SnapshotId};
+pub use catalog::{Catalog, Listed, Retired, SnapshotId, SnapshotIndex};
 pub use codec::container::{read_container, write_container};
+#[doc(hidden)]
+pub use codec::probes::PROBES;
 pub use codec::{
     DecodedShard, Decoder, EncodedShard, Limits, Payloads, ShardEncoder, SnapshotEncoder,
-    decode_exact, encode_image,
+    decode_exact, encode_image, encode_image_on_two,
 };
 pub use diff::{Change, Difference, Differences};
 pub use error::{SnapshotError, SnapshotFile};
@@ -32,7 +34,7 @@ pub use finding::{DropReason, Effect, Finding, Findings, Tally};
 pub use image::*;
 pub use normalize::{Normalized, Survival, normalize};
 pub use restore::{
-    CandidateReport, Outcome, RestoreOptions, RestoreReport, Restored, restore, verify,
+    CandidateReport, Outcome, RestoreOptions, RestoreReport, Restored, Trial, restore, verify,
 };
 pub use settle::{Decoded, decode_image, refit_allocators};
 pub use summary::Summary;

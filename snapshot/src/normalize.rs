@@ -209,6 +209,11 @@ fn lies_on(place: &ReplicaPlace, gone: &BTreeSet<Uuid>) -> bool {
     matches!(place, ReplicaPlace::Memory { segment, .. } if gone.contains(segment))
 }
 
+/// The rule for names of tenants (behaviour 1.1): no control characters, no underscore first.
+fn is_tenant_valid(name: &str) -> bool {
+    !name.starts_with('_') && name.bytes().all(|byte| byte >= 0x20 && byte != 0x7f)
+}
+
 /// Judges objects one by one.
 struct Judge<'f> {
     survival: Survival,
@@ -237,7 +242,10 @@ impl Judge<'_> {
             Some(reason) => {
                 self.report.pins_dropped += u64::from(is_pinned);
                 if reason.is_damage() {
-                    let what = "no replica is left";
+                    let what = match reason {
+                        DropReason::DamagedRecord => "it has no bytes, or no valid tenant",
+                        _ => "no replica is left",
+                    };
                     self.findings.lost(shard, Some(&object.name), object.size, reason, what);
                 } else {
                     // Time is no fault of the snapshot: counted, but no finding.
@@ -249,11 +257,18 @@ impl Judge<'_> {
     }
 
     fn loss(&mut self, object: &mut ObjectImage, is_pinned: bool) -> Option<DropReason> {
+        if object.size == 0 || !is_tenant_valid(&object.name.tenant) {
+            return Some(DropReason::DamagedRecord);
+        }
+        let is_foreign = |place: &ReplicaPlace| matches!(place, ReplicaPlace::Dfs { .. });
+        if object.replicas.iter().all(|replica| is_foreign(&replica.place)) {
+            return Some(DropReason::ForeignPlace);
+        }
         let (gone, targets, before) = (&self.gone, &self.targets, object.replicas.len());
         object.replicas.retain(|replica| {
             let is_unfinished_copy =
                 replica.status != ReplicaStatus::Complete && targets.contains(&replica.id);
-            !is_unfinished_copy && !lies_on(&replica.place, gone)
+            !is_unfinished_copy && !lies_on(&replica.place, gone) && !is_foreign(&replica.place)
         });
         self.has_lost_replica |= object.replicas.len() < before;
         let is_leased = object.lease_ms > self.report.now_ms;

@@ -4,8 +4,9 @@
 //! leaves nothing behind. A candidate that loses every object to damage has failed. Losing every
 //! object to time is no failure, but it is not called success either.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::ops::Deref;
 
 use serde::Serialize;
 
@@ -103,7 +104,8 @@ impl fmt::Display for CandidateReport {
             write!(f, ", {} soft pins kept, {} expired", self.pins_kept, self.pins_expired)?;
         }
         for (reason, tally) in &self.dropped {
-            write!(f, ", {} dropped: {}", tally.objects, words(*reason))?;
+            let (objects, bytes) = (tally.objects, tally.bytes);
+            write!(f, ", {objects} ({bytes} bytes) dropped: {}", words(*reason))?;
         }
         Ok(())
     }
@@ -116,6 +118,7 @@ fn words(reason: DropReason) -> &'static str {
         DropReason::DamagedAllocation => "damaged allocation",
         DropReason::OverlappingMemory => "memory claimed twice",
         DropReason::SegmentUnusable => "segment unusable",
+        DropReason::ForeignPlace => "on a distributed file system only",
         DropReason::Unfinished => "write unfinished",
         DropReason::LeaseOver => "read lease over",
         DropReason::LeaseAndPinOver => "read lease and soft pin over",
@@ -133,6 +136,34 @@ pub struct RestoreReport {
     pub candidates: Vec<CandidateReport>,
     /// Candidates that were not tried because there are more than [`CANDIDATES_MAX`].
     pub untried: u64,
+}
+
+/// Findings of one candidate that a short report names.
+const FINDINGS_SHORT_MAX: usize = 20;
+/// Characters of a text in a short report.
+const TEXT_SHORT_MAX: usize = 200;
+
+impl RestoreReport {
+    /// The report with fewer and shorter findings, so that its size is bounded; counts stay.
+    pub fn shortened(&self) -> RestoreReport {
+        let mut short = self.clone();
+        for candidate in &mut short.candidates {
+            candidate.failure.as_mut().into_iter().for_each(shorten);
+            candidate.findings.list.truncate(FINDINGS_SHORT_MAX);
+            for finding in &mut candidate.findings.list {
+                finding.key.as_mut().into_iter().for_each(shorten);
+                shorten(&mut finding.what);
+            }
+        }
+        short
+    }
+}
+
+fn shorten(text: &mut String) {
+    if let Some((end, _)) = text.char_indices().nth(TEXT_SHORT_MAX) {
+        text.truncate(end);
+        text.push_str("...");
+    }
 }
 
 impl fmt::Display for RestoreReport {
@@ -161,33 +192,72 @@ pub struct Restored {
     pub image: Option<(SnapshotId, Image)>,
 }
 
+/// A restore under way: candidates are tried until one is good and the caller can load it.
+pub struct Trial<C> {
+    catalog: C,
+    options: RestoreOptions,
+    waiting: VecDeque<SnapshotId>,
+    report: RestoreReport,
+}
+
+impl<C: Deref<Target = Catalog>> Trial<C> {
+    /// Nothing is tried yet.
+    ///
+    /// Errors: the store can neither name the latest snapshot nor list any, so nothing is known
+    /// about what there is; starting empty would be wrong then.
+    pub fn new(catalog: C, options: RestoreOptions) -> Result<Self, StoreError> {
+        let mut waiting = match options.only {
+            Some(id) => VecDeque::from([id]),
+            None => VecDeque::from(candidates(&catalog)?),
+        };
+        let untried = waiting.len().saturating_sub(CANDIDATES_MAX) as u64;
+        waiting.truncate(CANDIDATES_MAX);
+        let report = RestoreReport {
+            outcome: if waiting.is_empty() { Outcome::NoSnapshot } else { Outcome::AllFailed },
+            survival: options.survival,
+            candidates: Vec::new(),
+            untried,
+        };
+        Ok(Trial { catalog, options, waiting, report })
+    }
+
+    /// The next good candidate; `None` if there is none left.
+    pub fn next_good(&mut self) -> Option<(SnapshotId, Image)> {
+        while let Some(id) = self.waiting.pop_front() {
+            let (candidate, image) = judge(&self.catalog, id, &self.options);
+            let has_lost_all = candidate.seen.objects > 0 && candidate.kept.objects == 0;
+            self.report.candidates.push(candidate);
+            if let Some(image) = image {
+                self.report.outcome =
+                    if has_lost_all { Outcome::NothingSurvived } else { Outcome::Restored };
+                return Some((id, image));
+            }
+        }
+        None
+    }
+
+    /// The candidate that was returned last could not be loaded.
+    pub fn refuse(&mut self, why: String) {
+        self.report.outcome = Outcome::AllFailed;
+        let Some(candidate) = self.report.candidates.last_mut() else { return };
+        let file = SnapshotFile::Metadata;
+        candidate.findings.note(file, Effect::CandidateFails, why.clone());
+        candidate.failure = Some(why);
+    }
+
+    /// What has become of it, if the candidate that was returned last is the one.
+    pub fn report(&self) -> &RestoreReport {
+        &self.report
+    }
+}
+
 /// Tries candidates from newest to oldest and returns the first that can be restored.
 ///
-/// Errors: the store can neither name the latest snapshot nor list any, so nothing is known about
-/// what there is; starting empty would be wrong then.
+/// Errors: see [`Trial::new`].
 pub fn restore(catalog: &Catalog, options: &RestoreOptions) -> Result<Restored, StoreError> {
-    let candidates = match options.only {
-        Some(id) => vec![id],
-        None => candidates(catalog)?,
-    };
-    let (tried, untried) = candidates.split_at(candidates.len().min(CANDIDATES_MAX));
-    let mut report = RestoreReport {
-        outcome: if tried.is_empty() { Outcome::NoSnapshot } else { Outcome::AllFailed },
-        survival: options.survival,
-        candidates: Vec::new(),
-        untried: untried.len() as u64,
-    };
-    for id in tried {
-        let (candidate, image) = judge(catalog, *id, options);
-        let has_lost_all = candidate.seen.objects > 0 && candidate.kept.objects == 0;
-        report.candidates.push(candidate);
-        if let Some(image) = image {
-            report.outcome =
-                if has_lost_all { Outcome::NothingSurvived } else { Outcome::Restored };
-            return Ok(Restored { report, image: Some((*id, image)) });
-        }
-    }
-    Ok(Restored { report, image: None })
+    let mut trial = Trial::new(catalog, *options)?;
+    let image = trial.next_good();
+    Ok(Restored { report: trial.report, image })
 }
 
 /// The order of trial: the latest first, then all older ones that are listed (snapshot format 9.1).

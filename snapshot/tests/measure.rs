@@ -1,14 +1,21 @@
 //! Measures how long one million objects take to be encoded, decoded and normalized.
 //!
 //! ```text
-//! cargo run --release --example measure -- [OBJECTS]
+//! cargo run --release --example measure -- [OBJECTS] [ROOT]
 //! ```
+//!
+//! With a root the snapshot is published there, so that a node can be measured restoring it.
 
+use std::sync::Arc;
 use std::time::Instant;
 
+use mooncake_ha_snapshot::catalog::CLUSTER_ID_DEFAULT;
+use mooncake_ha_snapshot::codec::manifest::Descriptor;
+use mooncake_ha_snapshot::store::LocalStore;
 use mooncake_ha_snapshot::{
-    Decoder, Findings, Image, Limits, ShardEncoder, SnapshotEncoder, SnapshotError, Survival,
-    decode_image, encode_image, normalize, read_container, write_container,
+    Catalog, Decoder, Findings, Image, Limits, Payloads, ShardEncoder, SnapshotEncoder,
+    SnapshotError, Survival, decode_image, encode_image, normalize, read_container,
+    write_container,
 };
 
 #[path = "it/made.rs"]
@@ -21,6 +28,9 @@ fn main() -> Result<(), SnapshotError> {
     let objects = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1_000_000);
     let image = image(objects);
     let payloads = timed("encode, one thread", || encode_image(&image))?;
+    if let Some(root) = std::env::args().nth(2) {
+        publish(&payloads, &root)?;
+    }
     let bytes = payloads.total_bytes();
     println!("{objects} objects, {bytes} bytes");
     timed("encode, two threads", || encode_on_two_threads(&image))?;
@@ -44,6 +54,13 @@ fn main() -> Result<(), SnapshotError> {
         timed(what, || normalize(&mut image, now_ms, Survival::Rfc, &mut Findings::default()))?;
     }
     Ok(())
+}
+
+fn publish(payloads: &Payloads, root: &str) -> Result<(), SnapshotError> {
+    let store = LocalStore::open(root.as_ref())?;
+    let catalog = Catalog::new(Arc::new(store), CLUSTER_ID_DEFAULT, Limits::default());
+    let descriptor = Descriptor { last_included: 0, view_version: 0, created_ms: 0 };
+    catalog.publish(catalog.next_id(1_795_976_860_000)?, payloads, &descriptor)
 }
 
 fn image(objects: u64) -> Image {

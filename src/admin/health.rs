@@ -3,6 +3,7 @@
 //! Words and fields are the peer's (behaviour 13.1). A cluster of one names no leader, as the peer without HA.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -27,9 +28,10 @@ enum HaState {
 impl HaState {
     fn of(door: &Door) -> Self {
         let Ok(node) = door.node() else { return HaState::Starting };
+        let is_restoring = door.is_restoring.load(Ordering::Relaxed);
         match &*node.raft().watch_role().borrow() {
-            Role::Leader { ready: true, .. } => HaState::Serving,
-            Role::Leader { ready: false, .. } => HaState::LeaderWarmup,
+            Role::Leader { ready: true, .. } if !is_restoring => HaState::Serving,
+            Role::Leader { .. } => HaState::LeaderWarmup,
             Role::Follower { leader: Some(_), .. } => HaState::Standby,
             Role::Follower { leader: None, .. } => HaState::Candidate,
         }

@@ -3,7 +3,7 @@
 //! Open before the data directory is, so that a node that replays its log can be asked how it is. Pages about
 //! the store need leadership and answer 503 without it; pages about this node (`/health`, `/role`, `/metrics`,
 //! `/api/v1/cluster`) always answer. Only `/query_key` grants a read lease, as on the peer, and only
-//! `POST` changes anything: `/api/v1/remove_all` the store, `/api/v1/cluster/...` the cluster.
+//! `POST` changes anything: `/api/v1/remove_all` and `/api/v1/restore` the store, `/api/v1/cluster/...` the cluster.
 
 mod answer;
 mod cluster;
@@ -17,16 +17,20 @@ mod metrics;
 mod object;
 mod query;
 mod remove;
+mod restore;
 mod segments;
 mod snapshots;
 mod soft_pins;
 pub mod te_metadata;
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
 use axum::routing::{get, post};
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -37,10 +41,12 @@ use crate::metrics::Metrics;
 use crate::metrics::summary::Summary;
 use crate::node::MasterNode;
 use crate::node::read::LeaderGuard;
+use crate::restore::Restorer;
 use crate::snapshotter::Snapshotter;
 use answer::Refused;
 
 pub use listener::HTTP_CONNECTIONS_MAX;
+pub(crate) use query::probe;
 
 /// How long a page waits for the proof that this node leads.
 const GUARD_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -54,6 +60,12 @@ pub struct Door {
     node: OnceLock<MasterNode>,
     /// Empty if catalog snapshots are off.
     snapshotter: OnceLock<Arc<Snapshotter>>,
+    /// Whether the first restore is not decided yet, so that no client is served.
+    is_restoring: AtomicBool,
+    /// Snapshots that take longer than an answer waits, by number.
+    snapshots_pending: Mutex<BTreeMap<u64, snapshots::Taking>>,
+    /// Empty if there is no catalog.
+    restorer: OnceLock<Arc<Restorer>>,
     metrics: Arc<Metrics>,
     clock: Arc<dyn Clock>,
     durability: Durability,
@@ -70,6 +82,9 @@ impl Door {
         Door {
             node: OnceLock::new(),
             snapshotter: OnceLock::new(),
+            snapshots_pending: Mutex::default(),
+            restorer: OnceLock::new(),
+            is_restoring: AtomicBool::new(false),
             metrics,
             clock,
             durability: config.raft.durability,
@@ -88,6 +103,16 @@ impl Door {
     /// Catalog snapshots are on. Later calls change nothing.
     pub fn takes_snapshots(&self, snapshotter: Arc<Snapshotter>) {
         let _ = self.snapshotter.set(snapshotter);
+    }
+
+    /// There is a catalog to restore from. Later calls change nothing.
+    pub fn restores(&self, restorer: Arc<Restorer>) {
+        let _ = self.restorer.set(restorer);
+    }
+
+    /// The first restore begins, or is decided.
+    pub fn set_restoring(&self, is_restoring: bool) {
+        self.is_restoring.store(is_restoring, Ordering::Relaxed);
     }
 
     fn node(&self) -> Result<&MasterNode, Refused> {
@@ -123,6 +148,12 @@ fn router(door: Arc<Door>) -> Router {
         .route("/api/v1/segments/status", get(segments::status))
         .route("/api/v1/remove_all", post(remove::remove_all))
         .route("/api/v1/snapshots", post(snapshots::take))
+        .route("/api/v1/snapshots/outcome", post(snapshots::outcome))
+        .route("/api/v1/snapshots/work", post(snapshots::work))
+        .route("/api/v1/snapshots/leases", post(snapshots::leases))
+        .route("/api/v1/snapshots/done", post(snapshots::done))
+        .route("/api/v1/snapshots/export", post(snapshots::export_state))
+        .route("/api/v1/restore", get(restore::page).post(restore::run))
         .route("/api/v1/object", get(object::object))
         .route("/api/v1/soft_pins", get(soft_pins::soft_pins))
         .route("/api/v1/cluster", get(cluster::cluster))

@@ -5,9 +5,11 @@
 
 use std::ffi::OsString;
 
+use crate::backup;
 use crate::config::{self, Config, ConfigError, Loaded, Question, Settings};
 
-use super::{EXIT_FAILURE, EXIT_OK, help, interface, logging};
+use super::{EXIT_FAILURE, EXIT_OK, EXIT_UNREADABLE, help, interface, logging};
+use crate::restore::FirstRestoreError;
 
 /// Runs the command with the arguments after `serve`; answers the exit code.
 pub(super) fn command(args: impl Iterator<Item = OsString>) -> u8 {
@@ -44,6 +46,9 @@ fn start(settings: Settings) -> u8 {
     if let Err(sentence) = interface::resolve(&mut config.rpc) {
         return super::usage(&sentence);
     }
+    if let Err(error) = backup::check(&config) {
+        return super::usage(&error.to_string());
+    }
     // Held to the end: dropping it flushes the log file.
     let _log = match logging::start(&config.log) {
         Ok(guard) => guard,
@@ -64,7 +69,11 @@ fn start(settings: Settings) -> u8 {
                 true => tracing::error!("{error:#}"),
                 false => super::complain(&format!("{error:#}")),
             }
-            EXIT_FAILURE
+            // A supervisor must be able to tell "restart it" from "an operator has to look".
+            match error.is::<FirstRestoreError>() {
+                true => EXIT_UNREADABLE,
+                false => EXIT_FAILURE,
+            }
         }
     }
 }

@@ -24,6 +24,7 @@ pub struct LeaderGuard<'a> {
     directory: Arc<Directory>,
     now: Millis,
     lease_until: Deadline,
+    term: u64,
 }
 
 /// What a read finds of an object.
@@ -45,22 +46,20 @@ impl MasterNode {
     ///
     /// Errors: another node leads, or nobody does.
     pub async fn leader_guard(&self) -> Result<LeaderGuard<'_>, NodeError> {
-        if self.raft().read_lease().is_none() {
-            self.raft().read_barrier().await?;
-        }
-        Ok(self.guard_now())
+        let lease = self.raft().read_barrier().await?;
+        Ok(self.guard_now(lease.term()))
     }
 
     /// Proves leadership from the lease alone; `None` if it is stale.
     pub fn try_leader_guard(&self) -> Option<LeaderGuard<'_>> {
-        self.raft().read_lease().map(|_| self.guard_now())
+        self.raft().read_lease().map(|lease| self.guard_now(lease.term()))
     }
 
-    fn guard_now(&self) -> LeaderGuard<'_> {
+    fn guard_now(&self, term: u64) -> LeaderGuard<'_> {
         let view = self.machine().view();
         let now = self.clock().now(view.clock());
         let lease_until = now.after(self.settings().lease_ttl);
-        LeaderGuard { view, directory: view.directory(), now, lease_until }
+        LeaderGuard { view, directory: view.directory(), now, lease_until, term }
     }
 
     /// Reads one key, again until a removal of it is decided.
@@ -142,6 +141,11 @@ impl LeaderGuard<'_> {
     /// The leader's time.
     pub fn now(&self) -> Millis {
         self.now
+    }
+
+    /// The term in which this node leads.
+    pub fn term(&self) -> u64 {
+        self.term
     }
 
     /// Segments and clients.

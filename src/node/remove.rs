@@ -36,10 +36,15 @@ impl Removal {
         matches!(self, Removal::Whole { force: true })
     }
 
-    fn command(&self, keys: Vec<Key>) -> Command {
-        match self {
-            Removal::Whole { .. } => Command::Remove(Remove { tenant: None, keys }),
-            Removal::Replicas { client, segment } => {
+    /// The command; `leased_until` is the end of the last read lease that it breaks.
+    fn command(&self, keys: Vec<Key>, leased_until: Option<Millis>) -> Command {
+        match (self, leased_until) {
+            (Removal::Whole { .. }, Some(leased_until)) => {
+                let remove = Remove { tenant: None, keys };
+                Command::RemoveLeased { remove, leased_until }
+            }
+            (Removal::Whole { .. }, None) => Command::Remove(Remove { tenant: None, keys }),
+            (Removal::Replicas { client, segment }, _) => {
                 let (client, segment) = (*client, segment.clone());
                 Command::ClearReplicas(ClearReplicas { tenant: None, client, segment, keys })
             }
@@ -130,7 +135,7 @@ impl MasterNode {
                 };
                 set(&mut results, at, verdict);
             }
-            let done = self.remove_fenced(fenced, removal, &mut results).await;
+            let done = self.remove_fenced(fenced, removal, now, &mut results).await;
             done.map_err(|error| error.after_progress(round > 0))?;
             open = busy;
             if open.is_empty() {
@@ -144,13 +149,16 @@ impl MasterNode {
         &self,
         fenced: Vec<(usize, Key)>,
         removal: &Removal,
+        now: Millis,
         results: &mut [Result<(), ErrorCode>],
     ) -> Result<(), NodeError> {
         if fenced.is_empty() {
             return Ok(());
         }
         let (places, keys): (Vec<usize>, Vec<Key>) = fenced.into_iter().unzip();
-        let reply = self.propose(&removal.command(keys.clone())).await;
+        let ends = keys.iter().map(|key| self.lease_end(&key.0));
+        let leased_until = ends.max().filter(|end| removal.is_forced() && *end > now);
+        let reply = self.propose(&removal.command(keys.clone(), leased_until)).await;
         // With an unknown outcome the fences stay: see the head of this file.
         if !matches!(reply, Err(NodeError::OutcomeUnknown(_))) {
             keys.iter().for_each(|key| self.unfence(&key.0));
@@ -177,6 +185,10 @@ impl MasterNode {
                 FenceRefused::AlreadyFenced => Unfenceable::Busy,
             })
         })
+    }
+
+    fn lease_end(&self, key: &[u8]) -> Millis {
+        self.look_at(key, |object| object.map(|object| object.lease.end()).unwrap_or_default())
     }
 
     fn unfence(&self, key: &[u8]) {

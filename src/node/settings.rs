@@ -23,6 +23,8 @@ pub struct NodeSettings {
     pub client_ttl: Duration,
     /// This node.
     pub node_id: u64,
+    /// Whether there are other nodes: then clients are told the term as the version of their view.
+    pub is_cluster: bool,
     /// Where clients reach this node, as `host:port`.
     pub rpc_address: Arc<str>,
     /// Where operators reach this node, as `host:port`.
@@ -70,6 +72,7 @@ impl NodeSettings {
                 },
             },
             node_id: config.raft.node_id,
+            is_cluster: config.raft.peers.len() > 1,
             rpc_address: Arc::from(rpc_address),
             admin_address: Arc::from(admin_address),
             metadata_cleanup: config.http_metadata.cleanup_on_timeout.then(metadata_prefix),

@@ -45,11 +45,15 @@ impl MasterNode {
             let before = self.leader().map(|leader| leader.term);
             if leading != before {
                 loops.abort_all();
+                // Looked at before anybody can begin one in this term.
+                let unfinished = self.unfinished_restore();
                 self.set_leader(leading.map(|term| self.new_context(term)));
                 if let Some(term) = leading {
                     self.unfence_all();
                     tracing::info!(term, "leading");
-                    self.start_loops(term, &mut loops);
+                    if self.inner.has_loops {
+                        self.start_loops(term, unfinished, &mut loops);
+                    }
                 } else {
                     self.machine().arrivals().close();
                     tracing::info!(term = now.term(), "following");
@@ -73,8 +77,12 @@ impl MasterNode {
         Arc::new(LeaderContext::new(term, now, heard, lease_ttl, client_ttl))
     }
 
-    fn start_loops(&self, term: u64, loops: &mut JoinSet<()>) {
+    fn start_loops(&self, term: u64, unfinished: Option<u64>, loops: &mut JoinSet<()>) {
         loops.spawn(self.clone().announce(term));
+        if let Some(attempt) = unfinished {
+            let node = self.clone();
+            loops.spawn(async move { node.abort_restore(attempt).await });
+        }
         loops.spawn(self.clone().every(self.settings().sweep_interval, Work::Sweep));
         loops.spawn(self.clone().every(LIVENESS_INTERVAL, Work::Liveness));
         loops.spawn(self.clone().every(UNMOUNT_INTERVAL, Work::Unmount));
@@ -114,7 +122,7 @@ impl MasterNode {
     }
 
     /// Sweeps until nothing is due.
-    async fn sweep(&self) -> Result<(), NodeError> {
+    pub(crate) async fn sweep(&self) -> Result<(), NodeError> {
         let settings = self.settings();
         let rules = SweepRules {
             release_timeout_ms: settings.rules.release_timeout_ms,
@@ -139,7 +147,8 @@ impl MasterNode {
         }
     }
 
-    async fn give_up_silent_clients(&self) -> Result<(), NodeError> {
+    /// Gives up the clients that were silent for too long.
+    pub(crate) async fn give_up_silent_clients(&self) -> Result<(), NodeError> {
         let Some(leader) = self.leader() else { return Ok(()) };
         let now = self.clock().monotonic();
         let expired =
@@ -155,7 +164,8 @@ impl MasterNode {
         self.clean_metadata(&segments).await
     }
 
-    async fn finish_unmounts(&self) -> Result<(), NodeError> {
+    /// Drops what is left of the segments that are going away.
+    pub(crate) async fn finish_unmounts(&self) -> Result<(), NodeError> {
         // Grace times are short, so they do not wait for the sweeper's turn.
         let now = self.clock().now(self.machine().view().clock());
         let is_grace_over = self.machine().look(|state| {

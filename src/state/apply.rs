@@ -8,6 +8,7 @@ use super::leadership::Leadership;
 use super::reply::Reply;
 use super::{State, encode};
 use crate::alloc::Rng;
+use crate::model::Millis;
 
 impl State {
     /// Applies the bytes of one entry.
@@ -39,7 +40,7 @@ impl State {
             Command::PutStart(start) => Reply::Starts(self.put_start(start, rng)),
             Command::PutEnd(end) => Reply::Results(self.put_end(end)),
             Command::PutRevoke(revoke) => Reply::Results(self.put_revoke(revoke)),
-            Command::Remove(remove) => Reply::Results(self.remove(remove)),
+            Command::Remove(remove) => Reply::Results(self.remove(remove, Millis(0))),
             Command::MountSegment { segment, client } => {
                 Reply::Outcome(self.mount_segment(segment, *client))
             }
@@ -77,6 +78,25 @@ impl State {
             Command::Evict(evict) => Reply::Evicted(self.evict(evict)),
             Command::SweepPins(sweep) => Reply::Swept(self.sweep_some_pins(sweep)),
             Command::TaskComplete(done) => Reply::Outcome(self.complete_task(done)),
+            Command::RemoveLeased { remove, leased_until } => {
+                Reply::Results(self.remove(remove, *leased_until))
+            }
+            Command::SnapshotBegin => Reply::Generation(self.begin_snapshot()),
+            Command::SnapshotPublished(told) => {
+                self.snapshot_published(told);
+                Reply::Done
+            }
+            Command::RestoreBegin(begin) => Reply::Restore(self.restore_begin(begin)),
+            Command::RestorePart(part) => Reply::Restore(self.restore_part(part)),
+            Command::RestoreFinish(finish) => Reply::Restore(self.restore_finish(finish)),
+            Command::RestoreAbort { attempt } => {
+                self.restore_abort(*attempt);
+                Reply::Done
+            }
+            Command::RestoreDecide(decide) => {
+                self.restore_decide(decide);
+                Reply::Done
+            }
         }
     }
 }

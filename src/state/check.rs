@@ -84,6 +84,7 @@ impl State {
         }
         self.check_transfers(&mut recount);
         self.check_tasks(&mut recount);
+        self.check_snapshots(&mut recount);
         self.check_segments(&mut recount);
         self.check_indexes(&mut recount);
         self.check_numbers(&mut recount);
@@ -184,6 +185,27 @@ impl State {
         for task in self.tasks.iter() {
             let found = self.tasks.get(task.id);
             recount.expect(found == Some(task), || format!("{task:?} is found as {found:?}"));
+        }
+    }
+
+    /// Guarded memory belongs to a snapshot that has begun, shortened pins to objects, restored segments that
+    /// nobody has claimed to the mounted ones.
+    fn check_snapshots(&self, recount: &mut Recount) {
+        let (begun, published) = self.guard.generations();
+        recount.expect(published <= begun, || format!("{published} is published, {begun} begun"));
+        for (_, discard) in self.discards.iter() {
+            let is_known = discard.held.is_none_or(|held| held.generation <= begun);
+            recount.expect(is_known, || format!("{discard:?} waits for a snapshot to come"));
+        }
+        for name in self.guard.shortened().keys() {
+            let hash = super::table::table_hash(&name.tenant, &name.key);
+            let tenant = self.tenant_idx(Some(&name.tenant));
+            let found = tenant.and_then(|at| self.view.table.locate(hash, at, &name.key));
+            recount.expect(found.is_some(), || format!("{name:?} had a pin, but is not there"));
+        }
+        for id in self.restore.unclaimed() {
+            let is_mounted = self.segments.index_of(*id).is_some();
+            recount.expect(is_mounted, || format!("unclaimed segment {id} is not mounted"));
         }
     }
 

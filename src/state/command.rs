@@ -9,7 +9,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::evict::Evict;
+use super::guard::Published;
 use super::leadership::Leadership;
+use super::restore::{RestoreBegin, RestoreDecide, RestoreFinish, RestorePart};
 use super::tasks::{TaskComplete, TaskCreate, TaskRules, TasksFetch};
 use super::transfer::{TransferEnd, TransferStart};
 use crate::alloc::Strategy;
@@ -285,6 +287,30 @@ pub enum Command {
     TaskComplete(TaskComplete),
     /// Drops the memory of objects.
     Evict(Evict),
+    /// Removes objects although somebody may be reading them.
+    RemoveLeased {
+        /// The objects.
+        remove: Remove,
+        /// When the last of their read leases would have ended.
+        leased_until: Millis,
+    },
+    /// The state is going to be frozen for a catalog snapshot.
+    SnapshotBegin,
+    /// A catalog snapshot was published.
+    SnapshotPublished(Published),
+    /// Opens the stage of a cold restore.
+    RestoreBegin(RestoreBegin),
+    /// Puts a piece of the image on the stage.
+    RestorePart(RestorePart),
+    /// Replaces the empty store by the staged image.
+    RestoreFinish(RestoreFinish),
+    /// Gives a restore up.
+    RestoreAbort {
+        /// Which one.
+        attempt: u64,
+    },
+    /// Records that the cluster starts empty.
+    RestoreDecide(RestoreDecide),
     /// Ends soft pins that have passed their time.
     SweepPins(SweepPins),
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Millis, Place, Replica, SegmentIdx};
+use crate::model::{Millis, Place, Replica, ReplicaId, SegmentIdx};
 
 /// Orders the set-aside items.
 #[derive(
@@ -27,6 +27,28 @@ pub struct Discard {
     pub replicas: Vec<Replica>,
     /// Bytes of each replica.
     pub size: u64,
+    /// Why it waits longer than its own time, if it does.
+    pub held: Option<Held>,
+}
+
+/// A catalog snapshot could bring the object of this memory back (`state::guard`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// Snapshots begun when it was set aside; a later one does not hold the object.
+    pub generation: u64,
+    /// When it may be used again if no snapshot holds it; `None` for at once.
+    pub earliest: Option<Millis>,
+}
+
+/// Guarded memory whose segment goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostDiscard {
+    /// The replica that lay there.
+    pub replica: ReplicaId,
+    /// When it would have been used again.
+    pub release_at: Millis,
+    /// Why it waited.
+    pub held: Held,
 }
 
 impl Discard {
@@ -63,18 +85,66 @@ impl Discards {
         Some(discard)
     }
 
-    /// Drops what lies on these nodes of an unmounting segment; items without a replica left go, too.
-    pub fn forget_nodes(&mut self, segment: SegmentIdx, nodes: &BTreeSet<u32>) {
-        let is_gone = |replica: &Replica| match replica.place {
-            Place::Memory { segment: on, node, .. } => on == segment && nodes.contains(&node),
-            _ => false,
+    /// A snapshot of this generation was published: what was set aside before it began waits for nothing but
+    /// its own time. Costs in proportion to what is set aside.
+    pub fn release_held(&mut self, generation: u64, now: Millis) {
+        let is_over = |held: &Held| held.generation < generation;
+        let over =
+            self.items.iter().filter(|(_, discard)| discard.held.as_ref().is_some_and(is_over));
+        let over: Vec<DiscardKey> = over.map(|(key, _)| *key).collect();
+        for key in over {
+            let Some(discard) = self.items.remove(&key) else { continue };
+            let earliest = discard.held.and_then(|held| held.earliest).unwrap_or(now);
+            // A fresh arrival number: a node that loaded a raft snapshot in between has other old ones.
+            let sequence = self.next_sequence;
+            self.next_sequence += 1;
+            let release_at = earliest.min(key.release_at);
+            self.items.insert(DiscardKey { release_at, sequence }, discard);
+        }
+    }
+
+    /// Puts back why an item waits longer.
+    pub fn set_held(&mut self, key: DiscardKey, held: Held) {
+        if let Some(discard) = self.items.get_mut(&key) {
+            discard.held = Some(held);
+        }
+    }
+
+    /// Bytes of memory that only a catalog snapshot keeps from use.
+    pub fn held_bytes(&self) -> u64 {
+        let held = self.items.values().filter(|discard| discard.held.is_some());
+        held.map(Discard::memory_bytes).sum()
+    }
+
+    /// Drops what lies on these nodes of an unmounting segment; items without a replica left go, too. Answers
+    /// what a catalog snapshot could bring back there, by node.
+    pub fn forget_nodes(
+        &mut self,
+        segment: SegmentIdx,
+        nodes: &BTreeSet<u32>,
+    ) -> BTreeMap<u32, LostDiscard> {
+        let node_of = |replica: &Replica| match replica.place {
+            Place::Memory { segment: on, node, .. } => {
+                (on == segment && nodes.contains(&node)).then_some(node)
+            }
+            _ => None,
         };
-        self.items.retain(|_, discard| {
+        let is_gone = |replica: &Replica| node_of(replica).is_some();
+        let mut lost = BTreeMap::new();
+        self.items.retain(|key, discard| {
+            if let Some(held) = discard.held {
+                let release_at = key.release_at;
+                let gone = discard.replicas.iter().filter_map(|r| Some((node_of(r)?, r.id)));
+                lost.extend(
+                    gone.map(|(node, replica)| (node, LostDiscard { replica, release_at, held })),
+                );
+            }
             self.staged_bytes -= discard.memory_bytes();
             discard.replicas.retain(|replica| !is_gone(replica));
             self.staged_bytes += discard.memory_bytes();
             !discard.replicas.is_empty()
         });
+        lost
     }
 
     /// When the next item is due.

@@ -59,6 +59,11 @@ impl State {
             let evictable =
                 object.replicas.iter().filter(|r| r.is_evictable() && directory.is_valid(r));
             let ids: SmallVec<[ReplicaId; 2]> = evictable.map(|replica| replica.id).collect();
+            // Memory that a snapshot could still bring back would not come free, so its object may as well stay.
+            let until = self.saved_until(object);
+            if ids.iter().any(|id| self.is_guarded(*id, until)) {
+                return None;
+            }
             let is_whole = ids.len() == object.replicas.len();
             Some((ids, object.size, is_whole))
         };

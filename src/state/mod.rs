@@ -18,6 +18,7 @@ pub mod discards;
 pub mod encode;
 pub mod evict;
 pub mod groups;
+pub mod guard;
 pub mod image;
 pub mod interner;
 pub mod leadership;
@@ -25,6 +26,7 @@ pub mod metadata;
 mod put;
 mod remove;
 pub mod reply;
+pub mod restore;
 pub mod segment_table;
 mod segments;
 mod settle;
@@ -43,9 +45,11 @@ use clients::ClientTable;
 use deadlines::DeadlineIndex;
 use discards::Discards;
 use groups::GroupName;
+use guard::Guard;
 use interner::Interner;
 use leadership::Leadership;
 use metadata::Metadata;
+use restore::Restore;
 use segment_table::SegmentTable;
 use tasks::TaskTable;
 use transfer::Transfers;
@@ -108,6 +112,10 @@ pub struct State {
     transfers: Transfers,
     /// Replicated. Copy and move tasks.
     tasks: TaskTable,
+    /// Replicated. Catalog snapshots, and what they could bring back.
+    guard: Guard,
+    /// Replicated. The cold restore.
+    restore: Restore,
     /// Derived. Invariant: holds exactly the (deadline, object) of every object with a committed pin.
     deadlines: DeadlineIndex,
     /// Derived. Invariant: every object in progress, by the start and first replica of its write.
@@ -139,6 +147,8 @@ impl Default for State {
             leadership: None,
             transfers: Transfers::default(),
             tasks: TaskTable::default(),
+            guard: Guard::default(),
+            restore: Restore::default(),
             deadlines: DeadlineIndex::default(),
             writes: BTreeMap::new(),
             totals: Totals::default(),

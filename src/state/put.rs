@@ -113,7 +113,10 @@ impl State {
         if is_zombie != Some(true) {
             return Err(ErrorCode::ObjectAlreadyExists);
         }
+        // All that is left may be the target of a copy that began long after the object was put.
+        let copied = self.transfers.get(object).map_or(Millis(0), |transfer| transfer.started);
         let started = self.view.table.peek(object, |object| object.put_start).unwrap_or_default();
+        let started = started.max(copied);
         let release_at = Millis(started.0.saturating_add(start.rules.release_timeout_ms));
         self.discard_replicas(object, release_at, |replica| !replica.is_complete());
         self.erase(object);
@@ -131,6 +134,7 @@ impl State {
             let taken = object.take_replicas(&is_chosen);
             (taken, object.size)
         });
+        let until = self.saved_until_of(object);
         let Some((replicas, size)) = taken else { return };
         if replicas.is_empty() {
             return;
@@ -139,7 +143,8 @@ impl State {
             self.own(segment, node, NO_OWNER);
         }
         self.counters.discards += 1;
-        self.discards.push(release_at, Discard { replicas, size });
+        let (release_at, held) = self.hold_longer(&replicas, until, release_at);
+        self.discards.push(release_at, Discard { replicas, size, held });
     }
 
     /// Files the object of a started write, with its soft-pin request pending on all its replicas.
@@ -217,9 +222,7 @@ impl State {
             Ok(taken)
         });
         // The writer says that no transfer is in flight, so the memory is free at once.
-        for replica in taken.unwrap_or(Err(ErrorCode::ObjectNotFound))? {
-            self.free(&replica.place);
-        }
+        self.release_all(object, taken.unwrap_or(Err(ErrorCode::ObjectNotFound))?);
         self.erase_if_gone(object);
         Ok(())
     }
@@ -272,9 +275,7 @@ impl State {
             settle_write(object);
             dropped
         });
-        for replica in dropped.unwrap_or_default() {
-            self.free(&replica.place);
-        }
+        self.release_all(object, dropped.unwrap_or_default());
     }
 
     /// Erases an object that has no replica left.

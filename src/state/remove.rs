@@ -1,14 +1,19 @@
 //! Removing objects, or some of their replicas, on request (behaviour 4.4). The leader has fenced their read
 //! leases before.
 
-use crate::model::{ErrorCode, Object, ObjectRef, Replica, ReplicaId};
+use crate::model::{ErrorCode, Millis, Object, ObjectRef, Replica, ReplicaId};
 
 use super::State;
 use super::command::{ClearReplicas, Key, Remove};
 use super::put::KeyAt;
 
 impl State {
-    pub(super) fn remove(&mut self, remove: &Remove) -> Vec<Result<(), ErrorCode>> {
+    /// Removes objects; `leased_until` is the last of the read leases that are broken by it.
+    pub(super) fn remove(
+        &mut self,
+        remove: &Remove,
+        leased_until: Millis,
+    ) -> Vec<Result<(), ErrorCode>> {
         let tenant = remove.tenant.clone().unwrap_or_default();
         let remove_one = |key: &Key| {
             let at = KeyAt::new(&tenant, &key.0);
@@ -20,7 +25,7 @@ impl State {
             if self.has_transfer(object) {
                 return Err(ErrorCode::ObjectHasReplicationTask);
             }
-            self.erase(object);
+            self.erase_leased(object, leased_until);
             Ok(())
         };
         remove.keys.iter().map(remove_one).collect()

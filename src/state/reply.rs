@@ -1,5 +1,6 @@
 //! What applying a command tells the proposer. Never stored, never sent to another node.
 
+use super::restore::RestoreRefused;
 use super::tasks::Task;
 use super::transfer::TransferStarted;
 use crate::model::{Descriptor, ErrorCode, TaskId};
@@ -35,6 +36,10 @@ pub enum Reply {
     Evicted(Vec<u64>),
     /// What became of a metadata value.
     Metadata(MetadataOutcome),
+    /// The number of a catalog snapshot that begins.
+    Generation(u64),
+    /// A step of a restore.
+    Restore(Result<(), RestoreRefused>),
 }
 
 /// Counts of one sweep.

@@ -83,6 +83,24 @@ impl SegmentTable {
         }
     }
 
+    /// Takes over what was not known of a segment that its client names again: the peer's snapshots hold no
+    /// protocol, and older ones no host.
+    pub fn adopt(&mut self, index: SegmentIdx, told: &Segment) {
+        let Some(mounted) = self.get_mut(index) else { return };
+        if mounted.segment.protocol.is_empty() {
+            mounted.segment.protocol = Arc::clone(&told.protocol);
+        }
+        if !mounted.segment.host_id.is_empty() || told.host_id.is_empty() {
+            return;
+        }
+        mounted.segment.host_id = Arc::clone(&told.host_id);
+        if mounted.status == SegmentStatus::Ok {
+            let name = Arc::clone(&mounted.segment.name);
+            self.hosts.remove("", &name);
+            self.hosts.add(&told.host_id, &name);
+        }
+    }
+
     fn list(&mut self, index: SegmentIdx, segment: &Segment) {
         self.allocatable.add(&segment.name, index);
         self.hosts.add(&segment.host_id, &segment.name);

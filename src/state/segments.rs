@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::alloc::OffsetAllocator;
 use crate::model::{
     ClientId, ErrorCode, Millis, Object, ObjectRef, Segment, SegmentId, SegmentIdx, SegmentStatus,
 };
@@ -48,21 +47,25 @@ impl State {
         if let Some(known) = known {
             return match known.status {
                 SegmentStatus::Ok if known.owner == client && is_same(&known.segment, segment) => {
+                    if let Some(index) = self.segments.index_of(segment.id) {
+                        self.claim_segment(index, segment);
+                    }
                     Ok(())
                 }
                 SegmentStatus::Ok => Err(ErrorCode::SegmentAlreadyExists),
                 _ => Err(ErrorCode::UnavailableInCurrentStatus),
             };
         }
-        let allocator = OffsetAllocator::new(segment.base, segment.size)
-            .map_err(|_| ErrorCode::InvalidParams)?;
-        self.segments.insert(Mounted {
+        let (allocator, kept) =
+            self.allocator_for(segment).map_err(|_| ErrorCode::InvalidParams)?;
+        let index = self.segments.insert(Mounted {
             segment: segment.clone(),
             owner: client,
             status: SegmentStatus::Ok,
             allocator,
             unmount_at: None,
         });
+        self.hold_again(index, kept);
         Ok(())
     }
 
@@ -86,7 +89,10 @@ impl State {
         let mut result = Ok(());
         for segment in segments {
             result = result.and(self.mount_one(segment, client));
+            // Also one that is on its way out is known to be there.
+            self.forget_unclaimed(segment.id);
         }
+        self.drop_unclaimed(client);
         let host_id = segments.iter().map(|s| &s.host_id).find(|host| !host.is_empty());
         let host_id = host_id.cloned().unwrap_or_else(|| Arc::from(""));
         self.note_client(client, &host_id);
@@ -167,9 +173,13 @@ impl State {
     /// Drops up to `allocations_max` allocations of an unmounting segment with the replicas that own them;
     /// removes the segment when none is left. Returns whether it was removed.
     fn drain_step(&mut self, index: SegmentIdx, allocations_max: u32) -> bool {
-        let Some(mounted) = self.segments.get_mut(index) else { return true };
+        let Some(mounted) = self.segments.get(index) else { return true };
         let batch: Vec<_> = mounted.allocator.used().take(allocations_max as usize).collect();
         let is_finished = batch.len() < allocations_max as usize;
+        for used in batch.iter().filter(|used| used.owner != NO_OWNER) {
+            self.note_gone(index, used);
+        }
+        let Some(mounted) = self.segments.get_mut(index) else { return true };
         for used in &batch {
             let freed = mounted.allocator.free(used.node);
             debug_assert!(freed.is_ok(), "listed as used: {used:?}");
@@ -177,13 +187,18 @@ impl State {
         let set_aside = batch.iter().filter(|used| used.owner == NO_OWNER);
         let set_aside: BTreeSet<u32> = set_aside.map(|used| used.node).collect();
         if !set_aside.is_empty() {
-            self.discards.forget_nodes(index, &set_aside);
+            let lost = self.discards.forget_nodes(index, &set_aside);
+            for used in &batch {
+                if let Some(lost) = lost.get(&used.node) {
+                    self.note_gone_discard(index, used, lost);
+                }
+            }
         }
         for used in batch.iter().filter(|used| used.owner != NO_OWNER) {
             self.lose_replica(ObjectRef(used.owner), index, used.node);
         }
-        if is_finished {
-            self.segments.remove(index);
+        if is_finished && let Some(gone) = self.segments.remove(index) {
+            self.forget_unclaimed(gone.segment.id);
         }
         is_finished
     }

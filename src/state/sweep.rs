@@ -73,7 +73,9 @@ impl State {
             for replica in &discard.replicas {
                 self.free(&replica.place);
             }
-            self.counters.releases += 1;
+            // What only a catalog snapshot held is no write that was given up.
+            let is_write = discard.held.is_none_or(|held| held.earliest.is_some());
+            self.counters.releases += u64::from(is_write);
             swept.discards_released += 1;
         }
     }

@@ -4,8 +4,8 @@
 //! node's lock. The directory is derived: `segments.rs` and `clients.rs` publish a new one on each change.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use parking_lot::RwLock;
 
@@ -14,6 +14,9 @@ use super::table::ObjectTable;
 use crate::model::{
     ClientId, Descriptor, Location, Millis, MountedView, Object, Place, Replica, SegmentIdx,
 };
+
+/// What readers are told of a segment whose protocol is not known yet, as the peer tells them.
+static PROTOCOL_DEFAULT: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("tcp"));
 
 /// Segments and clients as readers see them.
 #[derive(Clone, Debug, Default)]
@@ -53,10 +56,15 @@ impl Directory {
         let location = match &replica.place {
             Place::Memory { segment, address, .. } => {
                 let view = self.segment(*segment)?;
+                // A restored segment has none until its client names it again (snapshot format 5).
+                let protocol = match view.segment.protocol.is_empty() {
+                    true => &*PROTOCOL_DEFAULT,
+                    false => &view.segment.protocol,
+                };
                 Location::Memory {
                     size,
                     address: *address,
-                    protocol: Arc::clone(&view.segment.protocol),
+                    protocol: Arc::clone(protocol),
                     endpoint: Arc::clone(&view.segment.endpoint),
                 }
             }

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use futures_util::Stream;
 use openraft::storage::{LogState, RaftLogReader, RaftLogStorage};
@@ -35,8 +36,8 @@ use crate::types::{Entry, Flushed, LogId, TypeConfig, Vote};
 const READ_BYTES_MAX: usize = 1 << 20;
 /// Entries in one such read.
 const READ_ENTRIES_MAX: u64 = 4096;
-/// Reads of rows that a purge or truncation is just taking away are tried again so often.
-const READ_ATTEMPTS_MAX: usize = 5;
+/// How long a stopped log waits until the store has let go of its file.
+const RELEASE_MAX: Duration = Duration::from_secs(10);
 
 /// The committed id, and whether the store lacks it.
 #[derive(Default)]
@@ -192,7 +193,19 @@ impl LogStore {
         }
         // Closes the store even if somebody still holds this log, so that the directory is free.
         let store = self.shared.store.write().take();
-        let _ = tokio::task::spawn_blocking(move || drop(store)).await;
+        let path = self.shared.path.clone();
+        let released = tokio::task::spawn_blocking(move || {
+            drop(store);
+            store::wait_until_free(&path)
+        });
+        match tokio::time::timeout(RELEASE_MAX, released).await {
+            Ok(Ok(Err(e))) => tracing::warn!("raft log {}: {e}", self.shared.path.display()),
+            Err(_) => tracing::warn!(
+                "raft log {} is still in use {RELEASE_MAX:?} after its stop",
+                self.shared.path.display()
+            ),
+            Ok(_) => {}
+        }
         result
     }
 
@@ -207,40 +220,27 @@ impl LogStore {
         to: u64,
         bytes_max: usize,
     ) -> Result<Vec<Entry>, StoreError> {
-        let mut attempt = 0;
-        loop {
-            let to = match self.read_tail(from, to, bytes_max) {
-                Found::Here(found) => return Ok(found),
-                Found::Store { to } => to,
-            };
-            match self.shared.store()?.read(from, to, bytes_max) {
-                // Seen once in the model test, cause not found: a read came back empty for an entry that
-                // the log holds, while purged rows were being deleted. So it is looked for again.
-                Ok(found)
-                    if found.is_empty() && self.holds(from) && attempt < READ_ATTEMPTS_MAX =>
-                {
-                    attempt += 1;
-                    std::thread::sleep(std::time::Duration::from_millis(5));
-                }
-                Ok(found) => return Ok(found),
-                Err(_) if Some(from) <= self.purged().map(|id| id.index) => return Ok(Vec::new()),
-                Err(error) => {
-                    attempt += 1;
-                    if attempt >= READ_ATTEMPTS_MAX {
-                        self.shared.fail(error.to_string());
-                        return Err(error);
-                    }
-                    std::thread::sleep(std::time::Duration::from_millis(5));
-                }
+        let to = match self.read_tail(from, to, bytes_max) {
+            Found::Here(found) => return Ok(found),
+            Found::Store { to } => to,
+        };
+        match self.shared.store()?.read(from, to, bytes_max) {
+            Ok(found) if found.first().is_none_or(|entry| entry.log_id.index == from) => Ok(found),
+            // What was purged meanwhile may be half gone, and nobody needs it any more.
+            _ if Some(from) <= self.purged().map(|id| id.index) => Ok(Vec::new()),
+            Ok(_) => Err(self.lost(from)),
+            Err(error) => {
+                self.shared.fail(error.to_string());
+                Err(error)
             }
         }
     }
 
-    /// Whether the log has an entry at `index`, as far as its tail knows.
-    fn holds(&self, index: u64) -> bool {
-        let tail = self.shared.tail.lock();
-        let is_before_end = tail.last().is_some_and(|last| index <= last.index);
-        is_before_end && tail.begin().is_some_and(|begin| begin <= index)
+    fn lost(&self, index: u64) -> StoreError {
+        let detail = "the entry is missing, later ones follow".to_owned();
+        let error = StoreError::Damaged { path: self.shared.path.clone(), index, detail };
+        self.shared.fail(error.to_string());
+        error
     }
 
     /// Reads from memory, or says up to where the store may be asked: what memory holds, or has

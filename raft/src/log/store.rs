@@ -10,6 +10,7 @@ use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use parking_lot::RwLock;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -89,6 +90,10 @@ pub(crate) struct SledLog {
     db: sled::Db,
     log: sled::Tree,
     meta: sled::Tree,
+    /// Held by whoever walks rows, and exclusively by whoever rewrites or deletes them: a walk is
+    /// many steps, between which sled lets a batch through, and a group of which one half is old
+    /// and the other half is gone looks like no group at all.
+    rows: RwLock<()>,
     /// A second handle on sled's file. sled's flush is `sync_file_range`, which reaches neither
     /// the disk's cache nor the file's metadata; fdatasync acts on the inode, whoever wrote.
     file: File,
@@ -121,7 +126,7 @@ impl SledLog {
         file.sync_all().map_err(OpenError::io("sync", &file_path))?;
         sync_parent(&file_path).map_err(OpenError::io("sync directory of", &file_path))?;
         sync_parent(path).map_err(OpenError::io("sync directory of", path))?;
-        Ok(Self { path: path.to_owned(), db, log, meta, file })
+        Ok(Self { path: path.to_owned(), db, log, meta, rows: RwLock::new(()), file })
     }
 
     /// Directory into which sled puts overlong pages, unsynced; stays empty.
@@ -167,6 +172,42 @@ impl SledLog {
         }
     }
 
+    /// [`LogBackend::read`] for who holds `rows`.
+    fn walk(&self, from: u64, to: u64, bytes_max: usize) -> Result<Vec<Entry>, StoreError> {
+        if from >= to {
+            return Ok(Vec::new());
+        }
+        let Some(first) = self.group_of(from)? else { return Ok(Vec::new()) };
+        let mut assembler = Assembler::default();
+        let mut found = Vec::new();
+        let mut bytes = 0_usize;
+        let range = (Bound::Included(row::key(first, 0)), Bound::Excluded(row::key(to, 0)));
+        for row in self.log.range::<row::Key, _>(range).skip_while(is_headless) {
+            let (key, value) = row.map_err(self.failed("read"))?;
+            let Some((_, entries)) = assembler.push(&key, &value).map_err(self.damaged(from))?
+            else {
+                continue;
+            };
+            for entry in entries {
+                let index = entry.log_id.index;
+                if index < from {
+                    continue;
+                }
+                if index >= to || (bytes >= bytes_max && !found.is_empty()) {
+                    return Ok(found);
+                }
+                bytes = bytes.saturating_add(record::entry_bytes(&entry));
+                found.push(entry);
+            }
+        }
+        assembler.finish().map_err(self.damaged(from))?;
+        Ok(found)
+    }
+
+    fn purged(&self) -> Result<Option<u64>, StoreError> {
+        Ok(self.kept()?.purged.map(|id| id.index))
+    }
+
     fn stage(&self, batch: &mut sled::Batch, first: u64, group: &[u8]) -> Result<(), StoreError> {
         for (key, value) in row::rows(first, group).map_err(self.damaged(first))? {
             batch.insert(&key, value);
@@ -204,10 +245,13 @@ impl LogBackend for SledLog {
     }
 
     fn scan(&self, visit: &mut dyn FnMut(Entry)) -> Result<(), StoreError> {
-        let purged = self.kept()?.purged.map(|id| id.index);
+        let purged = self.purged()?;
+        // Rows before that are on their way out.
+        let begin = purged.map_or(0, |purged| purged.saturating_add(1));
+        let begin = self.group_of(begin)?.unwrap_or(0);
         let mut assembler = Assembler::default();
         let mut next = None;
-        for row in self.log.iter() {
+        for row in self.log.range(row::key(begin, 0)..).skip_while(is_headless) {
             let (key, value) = row.map_err(self.failed("read"))?;
             let at = row::parse_key(&key).map_or(0, |(first, _)| first);
             let Some((_, entries)) = assembler.push(&key, &value).map_err(self.damaged(at))? else {
@@ -231,33 +275,8 @@ impl LogBackend for SledLog {
     }
 
     fn read(&self, from: u64, to: u64, bytes_max: usize) -> Result<Vec<Entry>, StoreError> {
-        let Some(first) = self.group_of(from)? else { return Ok(Vec::new()) };
-        let mut assembler = Assembler::default();
-        let mut found = Vec::new();
-        let mut bytes = 0_usize;
-        if from >= to {
-            return Ok(found);
-        }
-        let range = (Bound::Included(row::key(first, 0)), Bound::Excluded(row::key(to, 0)));
-        for row in self.log.range::<row::Key, _>(range) {
-            let (key, value) = row.map_err(self.failed("read"))?;
-            let Some((_, entries)) = assembler.push(&key, &value).map_err(self.damaged(from))?
-            else {
-                continue;
-            };
-            for entry in entries {
-                let index = entry.log_id.index;
-                if index < from {
-                    continue;
-                }
-                if index >= to || (bytes >= bytes_max && !found.is_empty()) {
-                    return Ok(found);
-                }
-                bytes = bytes.saturating_add(record::entry_bytes(&entry));
-                found.push(entry);
-            }
-        }
-        Ok(found)
+        let _walk = self.rows.read();
+        self.walk(from, to, bytes_max)
     }
 
     fn append(&self, entries: &[Entry]) -> Result<(), StoreError> {
@@ -267,13 +286,16 @@ impl LogBackend for SledLog {
     }
 
     fn truncate_from(&self, index: u64) -> Result<(), StoreError> {
+        let _rewrite = self.rows.write();
         let mut batch = sled::Batch::default();
         let start = match self.group_of(index)? {
             Some(first) if first < index => first,
             _ => index,
         };
-        // The group that `index` lies in is written anew without its end, in the same batch.
-        let kept = if start < index { self.read(start, index, usize::MAX)? } else { Vec::new() };
+        // The group that `index` lies in is written anew without its end, in the same batch;
+        // unless all that is left of it is purged.
+        let any_left = index.checked_sub(1) > self.purged()?;
+        let kept = if any_left { self.walk(start, index, usize::MAX)? } else { Vec::new() };
         for row in self.log.range(row::key(start, 0)..) {
             let (key, value) = row.map_err(self.failed("truncate"))?;
             debug_assert!(value.len() >= ROW_HEAD_BYTES);
@@ -296,6 +318,7 @@ impl LogBackend for SledLog {
     }
 
     fn purge_some(&self, upto: u64) -> Result<bool, StoreError> {
+        let _delete = self.rows.write();
         // The group that holds the first kept entry stays whole.
         let Some(keep) = self.group_of(upto.saturating_add(1))? else { return Ok(false) };
         let mut batch = sled::Batch::default();
@@ -327,9 +350,9 @@ impl LogBackend for SledLog {
 
 impl SledLog {
     /// Deletes the one group left before the purge point if all of it is purged, as happens when
-    /// a raft snapshot overtakes the log.
+    /// a raft snapshot overtakes the log. The caller holds `rows`.
     fn purge_last_group(&self, first: u64, upto: u64) -> Result<bool, StoreError> {
-        if first > upto || !self.read(upto.saturating_add(1), u64::MAX, 1)?.is_empty() {
+        if first > upto || !self.walk(upto.saturating_add(1), u64::MAX, 1)?.is_empty() {
             return Ok(false);
         }
         let mut batch = sled::Batch::default();
@@ -340,6 +363,12 @@ impl SledLog {
         self.log.apply_batch(batch).map_err(self.failed("purge"))?;
         Ok(false)
     }
+}
+
+/// Whether the first row of a group is gone: a purge, which deletes in the order of keys, may have
+/// stopped in the midst of it. If it was damage, an entry will be missing.
+fn is_headless(row: &sled::Result<(sled::IVec, sled::IVec)>) -> bool {
+    row.as_ref().is_ok_and(|(key, _)| row::parse_key(key).is_ok_and(|(_, part)| part > 0))
 }
 
 /// Why sled did not open: an error, or a panic, which its recovery is prone to.
@@ -384,6 +413,17 @@ fn open_once(path: &Path, cache_bytes: u64) -> Result<sled::Db, OpenFailure> {
     }
 }
 
+/// Waits until nobody has the log open; blocking. sled's own threads hold its file for a moment
+/// after the last handle is gone, and whoever opened the directory meanwhile would be refused.
+pub(crate) fn wait_until_free(path: &Path) -> std::io::Result<()> {
+    match File::open(path.join("db")) {
+        // sled locks its file just so; ours is another handle, free again when it is closed.
+        Ok(file) => file.lock(),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
 /// What a caught panic said.
 pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -406,3 +446,6 @@ fn set_index_aside(path: &Path) -> Result<bool, OpenError> {
     }
     Ok(any)
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,8 @@ pub mod manifest;
 mod metadata;
 mod msgpack;
 mod object;
+#[doc(hidden)]
+pub mod probes;
 mod segments;
 mod tasks;
 
@@ -166,6 +168,25 @@ pub fn encode_image(image: &Image) -> Result<Payloads, SnapshotError> {
     for (shard, objects) in &image.shards {
         encoder.shard(*shard, objects)?;
     }
+    encoder.finish(&image.globals)
+}
+
+/// The payloads of a whole image, its shards encoded on two threads.
+///
+/// Errors: see [`SnapshotEncoder`].
+pub fn encode_image_on_two(image: &Image) -> Result<Payloads, SnapshotError> {
+    let encode = |parity: u16| {
+        let mut encoder = ShardEncoder::new(LEVEL_DEFAULT)?;
+        let own = image.shards.iter().filter(move |(shard, _)| **shard % 2 == parity);
+        own.map(|(shard, objects)| encoder.encode(*shard, objects)).collect::<Result<Vec<_>, _>>()
+    };
+    let (even, odd) = std::thread::scope(|scope| {
+        let odd = scope.spawn(|| encode(1));
+        (encode(0), odd.join())
+    });
+    let odd = odd.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    let mut encoder = SnapshotEncoder::new()?;
+    even?.into_iter().chain(odd).for_each(|shard| encoder.push(shard));
     encoder.finish(&image.globals)
 }
 

@@ -92,7 +92,7 @@ fn segment(size: u64, live: &[LiveNode], bytes: u64) -> SegmentImage {
     let nodes = (2 * live.len() + 1).max(1024);
     let empty = NodeTableImage {
         size: size as u32,
-        max_capacity: MIB as u32,
+        max_capacity: (MIB as u32).max(nodes as u32),
         free_storage: 0,
         top_bitmap: 0,
         leaf_bitmaps: [0; LEAF_BITMAP_COUNT],

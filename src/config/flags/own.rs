@@ -1,10 +1,10 @@
 //! Flags of this project, which the peer does not have.
 //!
-//! A row with the status `Later` is refused when given: each of them asks for safety that ignoring it
-//! would silently withhold.
+//! A row that is not built yet would have the status `Later` and be refused when given: each of them asks for
+//! safety that ignoring it would silently withhold.
 
-use super::super::sections::{Durability, PeerAddress, RestoreSurvival, Secret};
-use super::{FlagSpec, Group, Kind, Status};
+use super::super::sections::{Durability, PeerAddress, RestoreSurvival, Secret, SnapshotTaker};
+use super::{FlagSpec, Group, Kind};
 
 /// Greatest sweep interval: the sweep is what frees memory of expired pins in the gauge and index.
 const SWEEP_INTERVAL_MS_MAX: u64 = 3_600_000;
@@ -87,6 +87,30 @@ pub(super) const FLAGS: &[FlagSpec] = &[
     .secret(),
     FlagSpec::new(
         Group::Raft,
+        "raft_tls_cert",
+        "",
+        Kind::Text(|c, text| c.raft.tls_cert = text.into()),
+        "PEM file with this node's certificate; with it, its key and its authority peers talk by mutual TLS",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Raft,
+        "raft_tls_key",
+        "",
+        Kind::Text(|c, text| c.raft.tls_key = text.into()),
+        "PEM file with the private key of raft_tls_cert",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Raft,
+        "raft_tls_ca",
+        "",
+        Kind::Text(|c, text| c.raft.tls_ca = text.into()),
+        "PEM file with the authority that has signed the certificates of all nodes",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Raft,
         "discovery_port",
         "",
         Kind::Checked("port", |c, text| {
@@ -134,6 +158,30 @@ pub(super) const FLAGS: &[FlagSpec] = &[
     .own(),
     FlagSpec::new(
         Group::Snapshot,
+        "snapshot_s3_root",
+        "",
+        Kind::Text(|c, text| c.snapshot.s3_root = text.to_owned()),
+        "s3://bucket/prefix; empty takes the bucket of MOONCAKE_AWS_BUCKET_NAME, as the peer does",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Snapshot,
+        "snapshot_taken_by",
+        "auto",
+        Kind::Checked("auto|leader|follower", |c, text| {
+            c.snapshot.taken_by = match text {
+                "auto" => SnapshotTaker::Auto,
+                "leader" => SnapshotTaker::Leader,
+                "follower" => SnapshotTaker::Follower,
+                _ => return Err("auto, leader or follower".into()),
+            };
+            Ok(None)
+        }),
+        "which node writes the files; auto is a follower with s3, the leader with a directory",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Snapshot,
         "restore_survival",
         "rfc",
         Kind::Checked("rfc|lease|complete", |c, text| {
@@ -145,10 +193,9 @@ pub(super) const FLAGS: &[FlagSpec] = &[
             };
             Ok(None)
         }),
-        "which objects a cold restore keeps",
+        "which objects a cold restore keeps; complete only if clients kept their memory untouched",
     )
-    .own()
-    .status(Status::Later),
+    .own(),
     FlagSpec::new(
         Group::Snapshot,
         "restore_or_empty",
@@ -156,8 +203,7 @@ pub(super) const FLAGS: &[FlagSpec] = &[
         Kind::Switch(|c, on| c.snapshot.restore_or_empty = on),
         "start empty when no candidate can be restored, instead of stopping",
     )
-    .own()
-    .status(Status::Later),
+    .own(),
 ];
 
 /// Reads `id=host:port` members separated by commas.

@@ -232,6 +232,20 @@ fn contradictions_show_both_numbers() {
 }
 
 #[test]
+fn files_for_tls_come_together_or_not_at_all() {
+    let error = flags(&["--raft_tls_cert=a.pem", "--raft_tls_key=a.key"]).unwrap_err();
+    assert_eq!(
+        error,
+        "raft_tls_cert=a.pem is refused without raft_tls_ca; give all three files or none"
+    );
+    let error = flags(&["--raft_tls_ca=ca.pem"]).unwrap_err();
+    assert!(error.contains("without raft_tls_cert"), "{error}");
+    let whole = ["--raft_tls_cert=a.pem", "--raft_tls_key=a.key", "--raft_tls_ca=ca.pem"];
+    assert!(flags(&whole).unwrap().config.raft.uses_tls());
+    assert!(!flags(&[]).unwrap().config.raft.uses_tls());
+}
+
+#[test]
 fn flags_of_later_parts_are_named_in_one_warning() {
     let settings =
         flags(&["--enable_offload", "--enable_kv_events=true", "--enable_offload=false"]);
@@ -255,10 +269,12 @@ fn flags_without_meaning_get_one_line_a_reason() {
 }
 
 #[test]
-fn our_own_flags_that_are_not_built_yet_are_refused() {
-    let refusal = flags(&["--restore_survival=lease"]).unwrap_err();
-    assert!(refusal.starts_with("--restore_survival is not supported: "), "{refusal}");
-    assert!(flags(&["--peers=1=a:1,2=b:2"]).is_ok());
+fn a_survival_rule_is_one_of_three() {
+    use crate::config::RestoreSurvival;
+    let settings = flags(&["--restore_survival=lease", "--restore_or_empty"]).unwrap();
+    assert_eq!(settings.config.snapshot.survival, RestoreSurvival::Lease);
+    assert!(settings.config.snapshot.restore_or_empty);
+    assert!(flags(&["--restore_survival=all"]).unwrap_err().contains("rfc, lease or complete"));
 }
 
 #[test]

@@ -34,5 +34,8 @@ pub async fn ping(service: &Service, client: ClientId) -> Answer<Result<PingResp
     service.node.hear(client);
     let is_alive = guard.directory().alive.contains(&client);
     let client_status = if is_alive { ClientStatus::OK } else { ClientStatus::NEED_REMOUNT };
-    Ok(Ok(PingResponse { view_version_id: 0, client_status }))
+    // The revision under which discovery tells this leader; 0 outside HA mode, as the peer has it.
+    let view = if service.node.settings().is_cluster { guard.term() } else { 0 };
+    let view_version_id = i64::try_from(view).unwrap_or(i64::MAX);
+    Ok(Ok(PingResponse { view_version_id, client_status }))
 }

@@ -16,6 +16,7 @@ use snapshot::{
 use super::ImageError;
 use super::record::{SECTION, StateRecord};
 use crate::alloc::{Handle, OffsetAllocator, RawAllocator, RawNode};
+use crate::model::object::Lease;
 use crate::model::replica::{DiskPlace, LocalDiskPlace};
 use crate::model::{
     ClientId, Deadline, Millis, NewObject, Object, ObjectKey, PendingPin, PinRequest, Place,
@@ -120,8 +121,7 @@ impl Loader {
         for (key, value) in &extension.http_metadata {
             self.state.metadata.put(key, value);
         }
-        // The evictor of a node that comes to lead walks the table.
-        self.state.arrivals = Vec::new();
+        super::sections::load(&extension, &mut self.state)?;
         self.state.publish_directory();
         self.state.view.publish_clock(self.state.clock);
         Ok(self.state)
@@ -147,6 +147,8 @@ impl Loader {
         });
         object.set_pin(image.soft_pin_ms.map(Deadline));
         object.set_checksum(image.checksum);
+        // Only the image of a cold restore has leases; what its readers were promised stays promised.
+        object.lease = Lease::until(Millis(image.lease_ms));
         object.is_processing = self.writing.remove(&image.name).is_some();
         object.pending = self.pending.remove(&image.name).map(Box::new);
         let full = || inconsistent(format!("{}: no room in its shard", image.name));
@@ -254,7 +256,7 @@ impl Loader {
                 ReplicaPlace::Memory { size, .. } => Some(*size),
                 _ => None,
             });
-            let discard = Discard { replicas, size: size.unwrap_or_default() };
+            let discard = Discard { replicas, size: size.unwrap_or_default(), held: None };
             self.state.discards.push(Millis(discarded.release_at_ms), discard);
         }
         Ok(())

@@ -5,9 +5,12 @@
 //! leader-local and are written as 0 here. The bytes are the peer's snapshot files and our extension in one
 //! container: one codec, two callers (`snapshot` crate).
 
+mod leases;
 mod load;
+mod prepare;
 mod record;
 mod save;
+mod sections;
 
 use std::sync::Arc;
 
@@ -16,14 +19,19 @@ use super::State;
 use super::clients::ClientTable;
 use super::discards::Discards;
 use super::groups::FrozenGroup;
+use super::guard::Guard;
 use super::interner::Interner;
 use super::leadership::Leadership;
 use super::metadata::Metadata;
+use super::restore::Restore;
 use super::segment_table::SegmentTable;
 use super::table::Shard;
 use super::tasks::TaskTable;
 use super::transfer::Transfers;
 use crate::model::{ClientId, Millis, Tenant};
+
+pub use leases::{LEASE_BYTES_MAX, LEASES_MAX, Leases};
+pub use prepare::{Prepared, prepare};
 
 /// A state that cannot be read back.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +57,8 @@ pub struct FrozenState {
     tasks: TaskTable,
     metadata: Metadata,
     counters: Counters,
+    guard: Guard,
+    restore: Restore,
     leadership: Option<Leadership>,
     writers: Interner<ClientId>,
     tenants: Interner<Tenant>,
@@ -70,6 +80,8 @@ impl State {
             tasks: self.tasks.clone(),
             metadata: self.metadata.clone(),
             counters: self.counters,
+            guard: self.guard.clone(),
+            restore: self.restore.clone(),
             leadership: self.leadership.clone(),
             writers: self.writers.clone(),
             tenants: self.tenants.clone(),

@@ -18,6 +18,10 @@ use crate::state::command::{
 };
 use crate::state::encode::{decode, encode};
 use crate::state::evict::{Evict, Victim};
+use crate::state::guard::Published;
+use crate::state::restore::{
+    RestoreBegin, RestoreDecide, RestoreFinish, RestoreOutcome, RestorePart,
+};
 use crate::state::tasks::{TaskComplete, TaskCreate, TaskRules, TasksFetch};
 use crate::state::transfer::{TransferEnd, TransferKind, TransferStart, TransferVerdict};
 
@@ -59,6 +63,14 @@ commands! {
     TasksFetch,
     TaskComplete,
     Evict,
+    RemoveLeased,
+    SnapshotBegin,
+    SnapshotPublished,
+    RestoreBegin,
+    RestorePart,
+    RestoreFinish,
+    RestoreAbort,
+    RestoreDecide,
     SweepPins,
 }
 
@@ -186,6 +198,37 @@ fn transfers() -> Vec<Command> {
     ]
 }
 
+fn restores() -> Vec<Command> {
+    let (now, report) = (Millis(20), key("{}"));
+    let begin = RestoreBegin {
+        attempt: 18,
+        snapshot: Arc::from("20261129_182740_639"),
+        now,
+        parts: 2,
+        crc32: 19,
+    };
+    let finish = |outcome| RestoreFinish {
+        attempt: 18,
+        leases_until: Millis(21),
+        outcome,
+        report: report.clone(),
+    };
+    let decide = |outcome| RestoreDecide { outcome, now, report: report.clone() };
+    let leased = Remove { tenant: Tenant::parse("tA"), keys: vec![key("a")] };
+    vec![
+        Command::RemoveLeased { remove: leased, leased_until: Millis(22) },
+        Command::SnapshotBegin,
+        Command::SnapshotPublished(Published { generation: 23, next_replica_id: 24 }),
+        Command::RestoreBegin(begin),
+        Command::RestorePart(RestorePart { attempt: 18, number: 1, bytes: key("bytes") }),
+        Command::RestoreFinish(finish(RestoreOutcome::Restored)),
+        Command::RestoreFinish(finish(RestoreOutcome::NothingSurvived)),
+        Command::RestoreAbort { attempt: 18 },
+        Command::RestoreDecide(decide(RestoreOutcome::NoSnapshot)),
+        Command::RestoreDecide(decide(RestoreOutcome::AllFailed)),
+    ]
+}
+
 fn samples() -> Vec<Command> {
     let (segment, id) = (segment(1, 1 << 20), segment_id(1));
     let hosted = Segment { host_id: Arc::from("east"), ..segment.clone() };
@@ -206,6 +249,7 @@ fn samples() -> Vec<Command> {
     ]);
     samples.extend(later());
     samples.extend(transfers());
+    samples.extend(restores());
     samples.push(Command::SweepPins(SweepPins { until: Millis(18), shards: 19 }));
     samples
 }

@@ -5,9 +5,11 @@
 
 mod golden;
 mod groups;
+mod guard;
 mod lives;
 mod memory;
 mod model;
+mod restore;
 mod script;
 mod segments;
 mod soft_pin;

@@ -19,6 +19,7 @@ use crate::state::command::{
     StartItem, Sweep, SweepPins, WriteConfig, WriteRules,
 };
 use crate::state::evict::{Evict, Victim, incarnation};
+use crate::state::guard::Published;
 use crate::state::table::table_hash;
 use crate::state::tasks::{TaskComplete, TaskCreate, TaskRules, TasksFetch};
 use crate::state::transfer::{TransferEnd, TransferKind, TransferStart, TransferVerdict};
@@ -57,6 +58,8 @@ pub enum Act {
     Fetch { by: u64, tasks_max: u32 },
     Complete { by: u64, id: u64, is_success: bool },
     Evict { names: Names, is_stale: bool, spares_soft_pinned: bool },
+    Snapshot { is_published: bool },
+    RemoveLeased { names: Names, lease_ms: u64 },
     Noop,
 }
 
@@ -189,6 +192,9 @@ fn transfer_act() -> impl Strategy<Value = Act> {
         2 => (by(), 0..3_u32).prop_map(|(by, tasks_max)| Act::Fetch { by, tasks_max }),
         2 => (by(), 0..20_u64, any::<bool>())
             .prop_map(|(by, id, is_success)| Act::Complete { by, id, is_success }),
+        2 => any::<bool>().prop_map(|is_published| Act::Snapshot { is_published }),
+        1 => (names(), 0..60_000_u64)
+            .prop_map(|(names, lease_ms)| Act::RemoveLeased { names, lease_ms }),
         3 => (names(), prop::bool::weighted(0.2), any::<bool>()).prop_map(
             |(names, is_stale, spares_soft_pinned)| {
                 Act::Evict { names, is_stale, spares_soft_pinned }
@@ -364,6 +370,16 @@ fn transfer_command(act: Act, state: &State) -> Command {
                 Victim { tenant: None, key, incarnation }
             });
             Command::Evict(Evict { victims: victims.collect(), spares_soft_pinned })
+        }
+        Act::Snapshot { is_published: true } => {
+            let (generation, _) = state.guard().generations();
+            let next_replica_id = state.freeze().next_replica_id();
+            Command::SnapshotPublished(Published { generation, next_replica_id })
+        }
+        Act::Snapshot { is_published: false } => Command::SnapshotBegin,
+        Act::RemoveLeased { names, lease_ms } => {
+            let remove = Remove { tenant: None, keys: keys(&names) };
+            Command::RemoveLeased { remove, leased_until: Millis(state.clock().0 + lease_ms) }
         }
         _ => Command::Noop,
     }

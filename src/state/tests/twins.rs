@@ -63,6 +63,8 @@ fn random_histories_reach_zombies_discards_sweeps_and_unmounts_in_steps() {
             }
             let (discards, pins) = (state.discards().iter().count(), state.deadlines().len());
             *reached.entry("set aside").or_default() += discards as u64;
+            *reached.entry("guarded").or_default() += u64::from(state.discards().held_bytes() > 0);
+            *reached.entry("shortened").or_default() += state.guard().shortened().len() as u64;
             *reached.entry("pinned").or_default() += pins as u64;
         }
         let counters = state.counters();
@@ -79,6 +81,8 @@ fn random_histories_reach_zombies_discards_sweeps_and_unmounts_in_steps() {
         "unmount step",
         "unmounted",
         "set aside",
+        "guarded",
+        "shortened",
         "pinned",
         "released",
         "partly placed",

@@ -4,4 +4,6 @@
 mod crash;
 mod handover;
 mod operator;
-mod trio;
+mod reports;
+pub mod trio;
+mod view;

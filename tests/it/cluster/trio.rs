@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use serde_json::Value as Json;
 use tempfile::TempDir;
 
@@ -76,6 +77,11 @@ impl Trio {
         self.leader()
     }
 
+    /// The version of the view that the leader tells.
+    pub fn view_version(&self) -> i64 {
+        self.health(self.leader()).unwrap()["view_version"].as_i64().unwrap()
+    }
+
     fn health(&self, at: usize) -> Option<Json> {
         let (_, body) = self.nodes[at].http.try_get("/health")?;
         serde_json::from_str(&body).ok()
@@ -104,6 +110,11 @@ impl Trio {
     /// SIGKILL.
     pub fn kill(&mut self, at: usize) {
         self.nodes[at].process.kill();
+    }
+
+    /// Sends a signal and waits for nothing.
+    pub fn signal(&self, at: usize, signal: Signal) {
+        self.nodes[at].process.signal(signal);
     }
 
     /// SIGTERM; answers how the process ended.

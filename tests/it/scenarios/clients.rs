@@ -13,6 +13,23 @@ async fn ping(caller: &Caller) -> ClientStatus {
     caller.call::<calls::Ping>(&caller.id).await.unwrap().client_status
 }
 
+async fn view_version(node: &TestNode) -> i64 {
+    let caller = node.caller(1).await;
+    caller.call::<calls::Ping>(&caller.id).await.unwrap().view_version_id
+}
+
+#[tokio::test]
+async fn a_ping_tells_the_term_in_a_cluster_and_zero_without_peers() {
+    let alone = TestNode::start(&[]).await;
+    assert_eq!(view_version(&alone).await, 0);
+    let peers = "--peers=1=127.0.0.1:50061,2=127.0.0.1:50062";
+    let mut node = TestNode::start(&["--node_id=1", peers]).await;
+    let before = view_version(&node).await;
+    assert_eq!(Some(before), i64::try_from(node.master().raft().status().term).ok());
+    node.restart().await;
+    assert!(view_version(&node).await > before, "a restart is a new term");
+}
+
 fn capacity(node: &TestNode) -> u64 {
     node.look(|state| state.segments().memory_usage().1)
 }
