@@ -4,6 +4,9 @@
 
 pub mod bench;
 pub mod cli;
+pub mod drill;
+#[doc(hidden)]
+pub mod probes;
 pub mod serve;
 
 pub mod admin;
@@ -12,6 +15,8 @@ pub mod rpc;
 
 pub mod restore;
 pub mod snapshotter;
+
+pub mod backup;
 
 pub mod node;
 

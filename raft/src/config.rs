@@ -26,6 +26,17 @@ pub enum Durability {
     Async,
 }
 
+/// PEM files for mutual TLS between nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// This node's certificate, then what leads to the authority; for client and server use.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Certificates of the authority that has signed those of all nodes, and of nobody else.
+    pub ca: PathBuf,
+}
+
 /// Settings of one node.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -46,6 +57,8 @@ pub struct Config {
     pub join: bool,
     /// What peers must present; `None` asks for nothing.
     pub secret: Option<String>,
+    /// Certificates; `None`: connections are neither encrypted nor proven by them.
+    pub tls: Option<TlsFiles>,
     /// When a proposal counts as stored on a node.
     pub durability: Durability,
     /// How often a leader shows that it lives.
@@ -82,6 +95,7 @@ impl Config {
             peers: BTreeMap::new(),
             join: false,
             secret: None,
+            tls: None,
             durability: Durability::Sync,
             heartbeat: Duration::from_millis(150),
             election_min: Duration::from_millis(500),

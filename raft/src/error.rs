@@ -86,6 +86,16 @@ pub enum OpenError {
         /// What the operator can do.
         remedy: &'static str,
     },
+    /// A file for TLS cannot be used.
+    #[error(
+        "TLS between nodes: {path}: {detail}; give certificate, key and authority as PEM files"
+    )]
+    Tls {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        detail: String,
+    },
     /// The address for peers could not be bound.
     #[error("listen for peers on {addr}: {source}")]
     Listen {

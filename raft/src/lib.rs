@@ -27,13 +27,16 @@ mod members;
 mod net;
 mod node;
 mod open;
+#[doc(hidden)]
+pub mod probes;
 mod record;
 mod snapshot_file;
 mod status;
 mod types;
 
 pub use config::{
-    CLUSTER_ID_BYTES_MAX, Config, ConfigError, Durability, ENTRY_BYTES_MAX, PROPOSALS_IN_FLIGHT_MAX,
+    CLUSTER_ID_BYTES_MAX, Config, ConfigError, Durability, ENTRY_BYTES_MAX,
+    PROPOSALS_IN_FLIGHT_MAX, TlsFiles,
 };
 pub use error::{AdminError, OpenError, ProposeError, ReadError};
 pub use lease::ReadLease;

@@ -13,6 +13,7 @@ use openraft::async_runtime::watch::WatchReceiver as _;
 use openraft::errors::{
     ClientWriteError, ForwardToLeader, InitializeError, LinearizableReadError, RaftError,
 };
+use openraft::impls::ProgressResponder;
 use openraft::{Instant as _, LinearizerOption, Raft};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
@@ -28,13 +29,13 @@ use crate::error::{AdminError, OpenError, ProposeError, ReadError};
 use crate::lease::{LeaseCell, ReadLease};
 use crate::log::LogStore;
 use crate::log::store::SledLog;
-use crate::machine::{Erased, ErasedMachine, Machine};
+use crate::machine::{AnyReply, Erased, ErasedMachine, Machine};
 use crate::net::client::Connector;
 use crate::net::server::{self, Server};
 use crate::net::transfer::Inbox;
 use crate::open::{self, Stored};
 use crate::status::{self, LogPointers, Member, Peer, Role, Status};
-use crate::types::{EntryBytes, Metrics, TypeConfig};
+use crate::types::{CommittedLeaderId, EntryBytes, Metrics, TypeConfig};
 
 /// How long a sole voter may take from start to leading; it takes milliseconds.
 const SOLE_START_MAX: Duration = Duration::from_secs(30);
@@ -157,10 +158,17 @@ impl<M: Machine> Node<M> {
     /// # Cancellation
     /// Dropping the future does not take the entry back.
     pub async fn propose(&self, entry: Bytes) -> Result<M::Reply, ProposeError> {
-        let reply = self.inner.propose(entry).await?;
-        reply.take::<M::Reply>().ok_or_else(|| {
-            ProposeError::OutcomeUnknown("the entry was applied without a reply".to_owned())
-        })
+        reply_of::<M>(self.inner.propose(entry, None).await?)
+    }
+
+    /// As [`Node::propose`], but only while this node leads in `term`. What a leader decided in one
+    /// term is appended in no other, even if this node leads in both: the term is compared where
+    /// the entry is appended.
+    ///
+    /// # Errors
+    /// [`ProposeError::NotLeader`] also if this node leads in another term; nothing was appended.
+    pub async fn propose_in(&self, term: u64, entry: Bytes) -> Result<M::Reply, ProposeError> {
+        reply_of::<M>(self.inner.propose(entry, Some(term)).await?)
     }
 
     /// Proof that reads of the machine are linearizable right now, without asking anybody: about
@@ -291,6 +299,12 @@ async fn open_gate(raft: Raft<TypeConfig, Adapter>, gate: Duration) {
     raft.runtime_config().elect(true);
 }
 
+fn reply_of<M: Machine>(reply: AnyReply) -> Result<M::Reply, ProposeError> {
+    reply.take::<M::Reply>().ok_or_else(|| {
+        ProposeError::OutcomeUnknown("the entry was applied without a reply".to_owned())
+    })
+}
+
 fn first_reason(fatal: &watch::Sender<Option<String>>, error: &impl ToString) -> String {
     fatal.borrow().clone().unwrap_or_else(|| error.to_string())
 }
@@ -373,13 +387,16 @@ impl Inner {
         }
     }
 
-    async fn propose(&self, entry: Bytes) -> Result<crate::machine::AnyReply, ProposeError> {
+    async fn propose(&self, entry: Bytes, term: Option<u64>) -> Result<AnyReply, ProposeError> {
         if !open::fits(entry.len()) {
             return Err(ProposeError::TooLarge { size: entry.len(), limit: ENTRY_BYTES_MAX });
         }
         let _place = self.proposals.acquire().await.map_err(|_| ProposeError::Stopped)?;
         if self.has_stopped() {
             return Err(ProposeError::Stopped);
+        }
+        if let Some(term) = term {
+            return self.write_in(term, EntryBytes(entry)).await;
         }
         match self.raft.client_write(EntryBytes(entry)).await {
             Ok(written) => Ok(written.data),
@@ -388,6 +405,26 @@ impl Inner {
             }
             // Also a fatal error: the entry may have reached a quorum before.
             Err(e) => Err(ProposeError::OutcomeUnknown(first_reason(&self.fatal, &e))),
+        }
+    }
+
+    async fn write_in(&self, term: u64, entry: EntryBytes) -> Result<AnyReply, ProposeError> {
+        let (responder, written) = ProgressResponder::complete_only();
+        let write = self.raft.write(entry).with_leader(CommittedLeaderId::new(term));
+        // Not even queued, but why is told by the fatal error, as below.
+        if let Err(e) = write.responder(responder).await {
+            return Err(ProposeError::OutcomeUnknown(first_reason(&self.fatal, &e)));
+        }
+        match written.await {
+            Ok(Ok(written)) => Ok(written.data),
+            Ok(Err(ClientWriteError::ForwardToLeader(forward))) => {
+                Err(ProposeError::NotLeader { leader: self.peer_in(forward) })
+            }
+            Ok(Err(e)) => Err(ProposeError::OutcomeUnknown(first_reason(&self.fatal, &e))),
+            Err(_) => {
+                let stopped = "replication has stopped";
+                Err(ProposeError::OutcomeUnknown(first_reason(&self.fatal, &stopped)))
+            }
         }
     }
 

@@ -92,6 +92,16 @@ pub(crate) fn seal<T: Serialize>(value: &T) -> Result<Vec<u8>, RecordError> {
     Ok(out)
 }
 
+/// A right seal around any body; for `probes`.
+pub(crate) fn reseal(body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
+    let mut out = vec![RECORD_VERSION];
+    out.put_u32_le(length);
+    out.put_u32_le(seal_crc(length, body));
+    out.extend_from_slice(body);
+    out
+}
+
 fn seal_crc(length: u32, body: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&[RECORD_VERSION]);

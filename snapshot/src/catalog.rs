@@ -5,15 +5,17 @@
 //! peer can read the same root at any time.
 
 mod id;
+mod index;
 
 use std::sync::Arc;
 
 use serde::Serialize;
 
 pub use id::SnapshotId;
+pub use index::SnapshotIndex;
 
 use crate::codec::manifest::{Descriptor, check_manifest, write_manifest};
-use crate::codec::{Limits, Payloads};
+use crate::codec::{Limits, Payloads, decode_exact};
 use crate::error::{SnapshotError, SnapshotFile};
 use crate::settle::decode_image;
 use crate::store::{ObjectStore, StoreError};
@@ -48,6 +50,8 @@ pub struct Retired {
 /// The snapshots of one cluster in one store.
 pub struct Catalog {
     store: Arc<dyn ObjectStore>,
+    /// Says what the latest is; `latest.txt` does without it.
+    index: Option<Arc<dyn SnapshotIndex>>,
     /// Key prefix of the cluster, without a slash at its end.
     prefix: String,
     limits: Limits,
@@ -60,7 +64,13 @@ impl Catalog {
             "" => SNAPSHOT_DIRECTORY.to_string(),
             id => format!("{SNAPSHOT_DIRECTORY}/{id}"),
         };
-        Catalog { store, prefix, limits }
+        Catalog { store, index: None, prefix, limits }
+    }
+
+    /// The same catalog with an index in place of `latest.txt`.
+    #[must_use]
+    pub fn with_index(self, index: Arc<dyn SnapshotIndex>) -> Self {
+        Catalog { index: Some(index), ..self }
     }
 
     /// What a reader of this catalog accepts at most.
@@ -81,6 +91,9 @@ impl Catalog {
     ///
     /// Errors: the store fails.
     pub fn latest(&self) -> Result<Option<Listed>, StoreError> {
+        if let Some(index) = &self.index {
+            return index.latest()?.map_or(Ok(None), |id| self.listed(id));
+        }
         let Some(text) = self.text(&self.latest_key())? else { return Ok(None) };
         let text = String::from_utf8_lossy(&text);
         match SnapshotId::parse(text.trim_ascii()) {
@@ -157,7 +170,11 @@ impl Catalog {
     ///
     /// Errors: the store fails.
     pub fn next_id(&self, now_ms: u64) -> Result<SnapshotId, StoreError> {
-        let newest = self.ids()?.into_iter().find_map(SnapshotId::instant_ms);
+        let mut ids = self.ids()?;
+        if let Some(index) = &self.index {
+            ids.extend(index.ids()?);
+        }
+        let newest = ids.into_iter().filter_map(SnapshotId::instant_ms).max();
         let at_ms = newest.map_or(now_ms, |newest| now_ms.max(newest.saturating_add(1)));
         Ok(SnapshotId::at(at_ms))
     }
@@ -173,85 +190,191 @@ impl Catalog {
         payloads: &Payloads,
         descriptor: &Descriptor,
     ) -> Result<(), SnapshotError> {
-        let written = self.write_files(id, payloads, descriptor);
-        if let Err(error) = written {
-            // Best effort; what stays is debris to `retire`.
-            if let Err(again) = self.store.delete_prefix(&format!("{}/{id}", self.prefix)) {
-                tracing::warn!(%id, error = %again, "an unfinished snapshot could not be removed");
-            }
-            return Err(error.into());
-        }
-        self.store.put(&self.latest_key(), id.to_string().as_bytes())?;
-        Ok(())
+        let go_on = || true;
+        self.publish_while(id, payloads, descriptor, &go_on)
     }
 
-    fn write_files(
+    /// As [`Catalog::publish`], but gives up before the next file once `go_on` answers no.
+    ///
+    /// Errors: as there, and [`StoreError::GivenUp`].
+    pub fn publish_while(
         &self,
         id: SnapshotId,
         payloads: &Payloads,
         descriptor: &Descriptor,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<(), SnapshotError> {
+        self.stage(id, payloads, go_on)?;
+        self.announce(id, descriptor, go_on)
+    }
+
+    /// Writes the files of a snapshot without making it visible: half of [`Catalog::publish`], for a
+    /// node that leaves the other half to the one that keeps the catalog in order.
+    ///
+    /// Errors: the store fails or `go_on` answered no; then the files are removed again as far as
+    /// possible.
+    pub fn stage(
+        &self,
+        id: SnapshotId,
+        payloads: &Payloads,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<(), SnapshotError> {
+        let staged = self.write_payloads(id, payloads, go_on);
+        if staged.is_err() {
+            self.discard(id);
+        }
+        Ok(staged?)
+    }
+
+    /// Whether the files of a snapshot can be seen in this store, its descriptor aside.
+    ///
+    /// Errors: the store fails.
+    pub fn is_staged(&self, id: SnapshotId) -> Result<bool, StoreError> {
+        let keys = self.store.list(&format!("{}/{id}", self.prefix))?;
+        let files = [SnapshotFile::Metadata, SnapshotFile::Segments, SnapshotFile::TaskManager];
+        let mut needed = files.into_iter().chain([SnapshotFile::Manifest]);
+        Ok(needed.all(|file| keys.contains(&self.key(id, file))))
+    }
+
+    /// Whether the snapshot has a readable descriptor.
+    ///
+    /// Errors: the store fails.
+    pub fn is_listed(&self, id: SnapshotId) -> Result<bool, StoreError> {
+        Ok(self.listed(id)?.is_some())
+    }
+
+    /// Makes a staged snapshot visible, then the latest.
+    ///
+    /// Errors: the store fails or `go_on` answered no; then the files are removed again. If only
+    /// the pointer fails, they stay: whether it was taken may be unknown.
+    pub fn announce(
+        &self,
+        id: SnapshotId,
+        descriptor: &Descriptor,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<(), SnapshotError> {
+        // The descriptor makes the snapshot visible to listings, so it comes after its files.
+        let described = match go_on() {
+            true => {
+                let key = self.key(id, SnapshotFile::Descriptor);
+                self.store.put(&key, descriptor.write().as_bytes())
+            }
+            false => Err(StoreError::GivenUp),
+        };
+        if described.is_err() {
+            self.discard(id);
+        }
+        described?;
+        match &self.index {
+            Some(index) => index.publish(id)?,
+            None => self.store.put(&self.latest_key(), id.to_string().as_bytes())?,
+        }
+        Ok(())
+    }
+
+    /// Removes the files of an attempt that failed, best effort; what stays is debris to `retire`.
+    pub fn discard(&self, id: SnapshotId) {
+        if let Err(error) = self.remove(id) {
+            tracing::warn!(%id, %error, "an unfinished snapshot could not be removed");
+        }
+    }
+
+    fn write_payloads(
+        &self,
+        id: SnapshotId,
+        payloads: &Payloads,
+        go_on: &dyn Fn() -> bool,
     ) -> Result<(), StoreError> {
-        for (file, bytes) in payloads.files() {
+        let manifest = write_manifest(&id.to_string());
+        let own =
+            payloads.extension.iter().map(|bytes| (SnapshotFile::Extension, bytes.as_slice()));
+        let manifest = [(SnapshotFile::Manifest, manifest.as_bytes())];
+        for (file, bytes) in payloads.files().into_iter().chain(own).chain(manifest) {
+            if !go_on() {
+                return Err(StoreError::GivenUp);
+            }
             self.store.put(&self.key(id, file), bytes)?;
         }
-        if let Some(extension) = &payloads.extension {
-            self.store.put(&self.key(id, SnapshotFile::Extension), extension)?;
-        }
-        let manifest = write_manifest(&id.to_string());
-        self.store.put(&self.key(id, SnapshotFile::Manifest), manifest.as_bytes())?;
-        // The descriptor makes the snapshot visible to listings, so it comes last.
-        let descriptor = descriptor.write();
-        self.store.put(&self.key(id, SnapshotFile::Descriptor), descriptor.as_bytes())
+        Ok(())
     }
 
     /// Whether a snapshot can be restored at all: its files are there, sound, and lose no object to
     /// damage.
+    ///
+    /// One of ours is under checksums and is read shard by shard, so that looking at it costs a node
+    /// that serves no memory; only one of the peer's is put together as a whole.
     pub fn is_good(&self, id: SnapshotId) -> bool {
-        let decoded = self.fetch(id).and_then(|payloads| decode_image(&payloads, &self.limits));
+        let Ok(payloads) = self.fetch(id) else { return false };
+        if payloads.extension.is_some() {
+            return decode_exact(&payloads, &self.limits, |_| Ok::<_, SnapshotError>(())).is_ok();
+        }
+        let decoded = decode_image(&payloads, &self.limits);
         decoded.is_ok_and(|decoded| decoded.findings.lost_to_damage() == 0)
     }
 
-    /// Removes all but the newest `keep` snapshots (at least one), and debris older than
-    /// [`DEBRIS_AGE_MS_MIN`].
+    /// What [`Catalog::retire`] would remove now.
     ///
     /// The latest always stays. If none of those to be kept is good, the newest good one stays,
     /// too, and if there is no good one at all, all stay. Snapshots later than the latest stay:
-    /// they are somebody else's.
+    /// they are somebody else's. Debris goes when it is older than [`DEBRIS_AGE_MS_MIN`].
     ///
-    /// Errors: the store fails; calling again continues.
-    pub fn retire(&self, keep: usize, now_ms: u64) -> Result<Retired, StoreError> {
+    /// Errors: the store fails.
+    pub fn retirable(&self, keep: usize, now_ms: u64) -> Result<Retired, StoreError> {
         let Some(latest) = self.latest()? else { return Ok(Retired::default()) };
         let listed = self.list()?;
         let candidates: Vec<SnapshotId> =
             listed.iter().map(|listed| listed.id).filter(|id| *id <= latest.id).collect();
         let mut retired = Retired::default();
         if let Some((kept, old)) = candidates.split_at_checked(keep.max(1)) {
-            let rescue = match kept.iter().any(|id| self.is_good(*id)) {
+            // Looking is dear: every file of a snapshot is read. Nothing to remove, nothing to look at.
+            let rescue = match old.is_empty() || kept.iter().any(|id| self.is_good(*id)) {
                 true => None,
                 false => Some(old.iter().position(|id| self.is_good(*id))),
             };
-            for (position, id) in old.iter().enumerate() {
-                if rescue.is_none_or(|rescue| rescue.is_some_and(|rescued| position != rescued)) {
-                    self.remove(*id)?;
-                    retired.old.push(*id);
-                }
-            }
+            let is_old = |position| {
+                rescue.is_none_or(|rescue| rescue.is_some_and(|rescued| position != rescued))
+            };
+            let old = old.iter().enumerate().filter(|(position, _)| is_old(*position));
+            retired.old = old.map(|(_, id)| *id).collect();
         }
         for id in self.ids()? {
             let is_listed = listed.iter().any(|listed| listed.id == id);
             let age_ms = id.instant_ms().map(|at_ms| now_ms.saturating_sub(at_ms));
             if !is_listed && id < latest.id && age_ms.is_some_and(|age| age >= DEBRIS_AGE_MS_MIN) {
-                self.remove(id)?;
                 retired.debris.push(id);
             }
         }
         Ok(retired)
     }
 
-    /// Removes a snapshot, descriptor first, so that a half-removed one is not listed.
+    /// Removes all but the newest `keep` snapshots (at least one) and old debris; see
+    /// [`Catalog::retirable`]. Leftovers of interrupted writes go, too.
+    ///
+    /// Errors: the store fails; calling again continues.
+    pub fn retire(&self, keep: usize, now_ms: u64) -> Result<Retired, StoreError> {
+        let retired = self.retirable(keep, now_ms)?;
+        for id in retired.old.iter().chain(&retired.debris) {
+            self.remove(*id)?;
+        }
+        if let Some(index) = &self.index {
+            // Ids whose files somebody else removed.
+            let present = self.ids()?;
+            for id in index.ids()?.into_iter().filter(|id| !present.contains(id)) {
+                index.remove(id)?;
+            }
+        }
+        self.store.sweep(&self.prefix, now_ms.saturating_sub(DEBRIS_AGE_MS_MIN))?;
+        Ok(retired)
+    }
+
+    /// Removes a snapshot: out of the index, then its descriptor, so that a half-removed one is
+    /// not listed.
     ///
     /// Errors: the store fails.
     fn remove(&self, id: SnapshotId) -> Result<(), StoreError> {
+        if let Some(index) = &self.index {
+            index.remove(id)?;
+        }
         self.store.delete(&self.key(id, SnapshotFile::Descriptor))?;
         self.store.delete_prefix(&format!("{}/{id}", self.prefix))
     }

@@ -20,8 +20,10 @@ pub mod store;
 pub mod summary;
 pub mod table;
 
-pub use catalog::{Catalog, Listed, Retired, SnapshotId};
+pub use catalog::{Catalog, Listed, Retired, SnapshotId, SnapshotIndex};
 pub use codec::container::{read_container, write_container};
+#[doc(hidden)]
+pub use codec::probes::PROBES;
 pub use codec::{
     DecodedShard, Decoder, EncodedShard, Limits, Payloads, ShardEncoder, SnapshotEncoder,
     decode_exact, encode_image, encode_image_on_two,

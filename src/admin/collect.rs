@@ -19,7 +19,7 @@ use crate::state::State;
 const DUE_COUNTED_MAX: usize = 10_000;
 
 /// Objects that are looked at for the count of read leases. Of more objects a part is looked at.
-const LEASE_LOOKS_MAX: u64 = 200_000;
+const LEASE_LOOKS_MAX: u64 = 20_000;
 
 /// Values of the state of the peer's standby (behaviour 13.2).
 const ALONE: u64 = 0;

@@ -23,12 +23,14 @@ mod snapshots;
 mod soft_pins;
 pub mod te_metadata;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
 use axum::routing::{get, post};
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -44,6 +46,7 @@ use crate::snapshotter::Snapshotter;
 use answer::Refused;
 
 pub use listener::HTTP_CONNECTIONS_MAX;
+pub(crate) use query::probe;
 
 /// How long a page waits for the proof that this node leads.
 const GUARD_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -59,6 +62,8 @@ pub struct Door {
     snapshotter: OnceLock<Arc<Snapshotter>>,
     /// Whether the first restore is not decided yet, so that no client is served.
     is_restoring: AtomicBool,
+    /// Snapshots that take longer than an answer waits, by number.
+    snapshots_pending: Mutex<BTreeMap<u64, snapshots::Taking>>,
     /// Empty if there is no catalog.
     restorer: OnceLock<Arc<Restorer>>,
     metrics: Arc<Metrics>,
@@ -77,6 +82,7 @@ impl Door {
         Door {
             node: OnceLock::new(),
             snapshotter: OnceLock::new(),
+            snapshots_pending: Mutex::default(),
             restorer: OnceLock::new(),
             is_restoring: AtomicBool::new(false),
             metrics,
@@ -142,6 +148,11 @@ fn router(door: Arc<Door>) -> Router {
         .route("/api/v1/segments/status", get(segments::status))
         .route("/api/v1/remove_all", post(remove::remove_all))
         .route("/api/v1/snapshots", post(snapshots::take))
+        .route("/api/v1/snapshots/outcome", post(snapshots::outcome))
+        .route("/api/v1/snapshots/work", post(snapshots::work))
+        .route("/api/v1/snapshots/leases", post(snapshots::leases))
+        .route("/api/v1/snapshots/done", post(snapshots::done))
+        .route("/api/v1/snapshots/export", post(snapshots::export_state))
         .route("/api/v1/restore", get(restore::page).post(restore::run))
         .route("/api/v1/object", get(object::object))
         .route("/api/v1/soft_pins", get(soft_pins::soft_pins))

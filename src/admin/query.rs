@@ -50,6 +50,22 @@ pub fn encode(key: &[u8]) -> String {
     percent_encode(key, ENCODED).to_string()
 }
 
+/// Reads a query as every page does; for `probes`.
+pub fn probe(bytes: &[u8]) {
+    let query = String::from_utf8_lossy(bytes);
+    for name in ["key", "keys", "node_id", "address", "limit"] {
+        if let Some(raw) = raw(Some(&query), name) {
+            let candidates = candidates(raw);
+            assert!(
+                candidates.iter().all(|key| key.len() <= raw.len()),
+                "decoding never adds bytes"
+            );
+            candidates.iter().for_each(|key| drop(shown(key)));
+        }
+        let _ = text(Some(&query), name);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -24,7 +24,7 @@ use crate::wire::requests::{RemoveByRegexRequest, UnmountSegmentRequest};
 const QUIET: Duration = Duration::from_secs(4);
 
 /// Between two looks at the server's counts.
-const LOOK_STEP: Duration = Duration::from_millis(10);
+const LOOK_STEP: Duration = Duration::from_millis(20);
 
 /// What was started must be over in this time.
 const OVER_MAX: Duration = Duration::from_secs(180);
@@ -36,6 +36,9 @@ const PROBE_PUTS: u64 = 1_000_000;
 /// Keys that the probe may put meanwhile: so many may be left when all others are gone.
 const SLACK_KEYS: u64 = 20_000;
 
+/// The probe's memory: so little that it does not move the watermark.
+const PROBE_BYTES: u64 = 4 << 20;
+
 /// Numbers of the segments of the probe and of the idle client, far from the store's.
 const PROBE_SEGMENT: u64 = 4_000;
 const IDLE_SEGMENT: u64 = 5_000;
@@ -43,9 +46,14 @@ const IDLE_SEGMENT: u64 = 5_000;
 /// Keys that one pattern removes.
 const REGEX_KEYS: u64 = 100_000;
 
-/// How full the store is before eviction is provoked, and the watermark that provokes it; in thousandths.
-const FILLED: u64 = 935;
-const PROVOKED: u64 = 955;
+/// How full the store is before eviction is provoked, in thousandths: below the default watermark of both masters.
+const FILLED: u64 = 885;
+
+/// Steps of a thousandth of the objects by which it is filled until something is evicted.
+const PROVOKE_STEPS_MAX: u32 = 100;
+
+/// Bytes in use: the name is the peer's.
+const ALLOCATED: &str = "master_allocated_bytes";
 
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,13 +217,13 @@ fn store_shape(scenario: Scenario, options: &StallOptions) -> StoreShape {
     }
 }
 
-/// A store of the probe's own. Its memory is so small that it does not move the watermark.
+/// A store of the probe's own.
 async fn probe(
     server: &Server,
     options: &StallOptions,
     clock: &Arc<SystemClock>,
 ) -> Result<(Store, ProbeShape), BenchError> {
-    let shape = StoreShape { clients: 1, segments: 1, segment_bytes: 64 << 20 };
+    let shape = StoreShape { clients: 1, segments: 1, segment_bytes: PROBE_BYTES };
     let store = Store::open(&server.address, &shape, PROBE_SEGMENT).await?;
     let options = StallOptions { value_bytes: 64, ..options.clone() };
     let shape = work_shape("probe-", &options, PinWish::None)?;
@@ -253,10 +261,11 @@ impl Scene<'_> {
         let (objects, keys) = (self.options.objects, "master_key_count");
         match scenario {
             Scenario::Evict => {
-                let more = objects * (PROVOKED - FILLED) / FILLED;
-                self.owner.load(&self.shape, more, &self.clock).await?;
-                let gone = objects / 20 - objects / 500;
-                self.wait_for_fall("master_allocated_bytes", gone * self.options.value_bytes).await
+                let gone = (objects / 20 - objects / 200) * self.options.value_bytes;
+                // Together: the pass may be over before the last key is put.
+                let (provoked, fell) =
+                    tokio::join!(self.provoke_eviction(), self.wait_for_fall(ALLOCATED, gone));
+                provoked.and(fell)
             }
             Scenario::OwnerDies => {
                 self.owner.fall_silent();
@@ -275,6 +284,21 @@ impl Scene<'_> {
             Scenario::Snapshot => self.post("/api/v1/snapshots").await,
             Scenario::RaftSnapshot => self.post("/api/v1/cluster/snapshot").await,
         }
+    }
+
+    /// Puts a little at a time until something is evicted.
+    async fn provoke_eviction(&self) -> Result<(), BenchError> {
+        let step = (self.options.objects / 1_000).max(1);
+        let mut before = 0;
+        for _ in 0..PROVOKE_STEPS_MAX {
+            self.owner.load(&self.shape, step, &self.clock).await?;
+            let allocated = self.gauge(ALLOCATED).await?;
+            if allocated < before {
+                return Ok(());
+            }
+            before = allocated;
+        }
+        Err(BenchError::TooLong("nothing is evicted; is the watermark 0.9?".into()))
     }
 
     async fn remove_by_regex(&self) -> Result<Duration, BenchError> {

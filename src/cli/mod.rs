@@ -6,9 +6,11 @@
 
 mod bench;
 mod cluster;
+mod drill;
 mod help;
 mod interface;
 mod logging;
+mod progress;
 mod serve;
 mod snapshot;
 
@@ -48,6 +50,8 @@ enum Command {
     Cluster(cluster::Cluster),
     /// Look at catalog snapshots, or have a running node take one
     Snapshot(snapshot::SnapshotArgs),
+    /// Break a cluster on purpose and tell what clients saw
+    Drill(drill::Drill),
     /// Print the version
     Version,
     /// Print this help, or that of a command
@@ -63,7 +67,8 @@ const EXAMPLES: &str = "Examples:
   mooncake-ha serve --help
   mooncake-ha cluster status --admin=127.0.0.1:9003
   mooncake-ha snapshot verify /backup/mooncake
-  mooncake-ha bench run exist,get,put --address=127.0.0.1:50051";
+  mooncake-ha bench run exist,get,put --address=127.0.0.1:50051
+  mooncake-ha drill run leader-kill --rounds 3 --report out.html";
 
 /// Runs the program with the arguments `args`, the first of which is its own name.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -96,6 +101,7 @@ fn other(command: Command) -> u8 {
         },
         Command::Bench(bench) => bench::command(&bench),
         Command::Cluster(cluster) => cluster::command(&cluster),
+        Command::Drill(args) => drill::command(args),
         Command::Snapshot(args) => snapshot::command(args),
         Command::Serve => serve::command(std::iter::empty()),
     }

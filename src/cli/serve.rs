@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 
+use crate::backup;
 use crate::config::{self, Config, ConfigError, Loaded, Question, Settings};
 
 use super::{EXIT_FAILURE, EXIT_OK, EXIT_UNREADABLE, help, interface, logging};
@@ -44,6 +45,9 @@ fn start(settings: Settings) -> u8 {
     let Settings { mut config, warnings, sources } = settings;
     if let Err(sentence) = interface::resolve(&mut config.rpc) {
         return super::usage(&sentence);
+    }
+    if let Err(error) = backup::check(&config) {
+        return super::usage(&error.to_string());
     }
     // Held to the end: dropping it flushes the log file.
     let _log = match logging::start(&config.log) {

@@ -38,6 +38,16 @@ pub fn read(path: &Path) -> Result<BTreeMap<String, String>, ConfigError> {
     Ok(settings)
 }
 
+/// Reads a text of either kind; for `probes`.
+pub fn probe(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    for parse in [parse_yaml, parse_json] {
+        if let Ok(root) = parse(&text) {
+            let _ = flatten("", root, 0, &mut BTreeMap::new());
+        }
+    }
+}
+
 fn read_text(path: &Path) -> Result<String, String> {
     let file = std::fs::File::open(path).map_err(|error| format!("cannot be opened: {error}"))?;
     let mut text = String::new();

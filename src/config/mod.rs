@@ -15,12 +15,15 @@ mod value;
 
 pub use args::Question;
 pub use error::ConfigError;
+pub(crate) use file::probe;
 pub use flags::{FlagSpec, Group, Kind, Origin, Status, all as flags};
 pub use load::{ENV_PREFIX, Loaded, Settings, load};
 pub use sections::{
     AdminConfig, AllocationConfig, AllocationStrategy, ClientConfig, Config,
     DISCOVERY_PORT_DEFAULT, DiscoveryConfig, Durability, EvictionConfig, HttpMetadataConfig,
     LeaseConfig, LogConfig, PPM_WHOLE, PeerAddress, RaftConfig, RestoreSurvival, RpcConfig, Secret,
-    SnapshotConfig, SoftPinConfig, StorageConfig, TaskConfig, WriteConfig, host_port,
+    SnapshotConfig, SnapshotTaker, SoftPinConfig, StorageConfig, TaskConfig, WriteConfig,
+    host_port,
 };
 pub use validate::validate;
+pub use value::parse_duration_ms;

@@ -340,6 +340,12 @@ pub struct RaftConfig {
     pub durability: Durability,
     /// Shared secret of the members; empty for none.
     pub cluster_secret: Secret,
+    /// PEM file with this node's certificate; empty for no TLS between nodes. Invariant: all three files or none.
+    pub tls_cert: PathBuf,
+    /// PEM file with its private key.
+    pub tls_key: PathBuf,
+    /// PEM file with the authority of all nodes' certificates.
+    pub tls_ca: PathBuf,
 }
 
 impl Default for RaftConfig {
@@ -352,7 +358,17 @@ impl Default for RaftConfig {
             address: "127.0.0.1".into(),
             durability: Durability::Sync,
             cluster_secret: Secret::default(),
+            tls_cert: PathBuf::new(),
+            tls_key: PathBuf::new(),
+            tls_ca: PathBuf::new(),
         }
+    }
+}
+
+impl RaftConfig {
+    /// Whether nodes talk to each other by TLS.
+    pub fn uses_tls(&self) -> bool {
+        !self.tls_cert.as_os_str().is_empty()
     }
 }
 
@@ -379,6 +395,18 @@ pub enum RestoreSurvival {
     Complete,
 }
 
+/// Which node writes the files of a catalog snapshot. The leader decides when, and publishes it, in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SnapshotTaker {
+    /// A follower if the store is shared, else the leader.
+    #[default]
+    Auto,
+    /// The leader.
+    Leader,
+    /// A follower that is ready, else the leader. A directory must then be shared.
+    Follower,
+}
+
 /// Catalog snapshots and cold restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotConfig {
@@ -396,6 +424,10 @@ pub struct SnapshotConfig {
     pub local_path: String,
     /// `local`, `s3` or empty.
     pub object_store_type: String,
+    /// `s3://bucket/prefix`; empty for the bucket of MOONCAKE_AWS_BUCKET_NAME.
+    pub s3_root: String,
+    /// Which node writes the files.
+    pub taken_by: SnapshotTaker,
     /// `embedded`, `payload`, `redis` or empty.
     pub catalog_store_type: String,
     /// How the catalog store is reached.
@@ -418,6 +450,8 @@ impl Default for SnapshotConfig {
             retention_count: 2,
             local_path: String::new(),
             object_store_type: String::new(),
+            s3_root: String::new(),
+            taken_by: SnapshotTaker::Auto,
             catalog_store_type: String::new(),
             catalog_store_connstring: String::new(),
             backup_dir: String::new(),

@@ -28,7 +28,27 @@ pub fn validate(config: &Config) -> Result<(), ConfigError> {
     require(config.raft.peers.is_empty() || config.is_own_id_in_peers(), || {
         format!("node_id={} is refused; it must be one of the ids in peers", config.raft.node_id)
     })?;
+    whole_tls(config)?;
     distinct_ports(config)
+}
+
+/// A certificate without its key proves nothing, and without an authority anybody is let in.
+fn whole_tls(config: &Config) -> Result<(), ConfigError> {
+    let raft = &config.raft;
+    let files = [
+        ("raft_tls_cert", &raft.tls_cert),
+        ("raft_tls_key", &raft.tls_key),
+        ("raft_tls_ca", &raft.tls_ca),
+    ];
+    let given = files.iter().find(|(_, path)| !path.as_os_str().is_empty());
+    let missing = files.iter().find(|(_, path)| path.as_os_str().is_empty());
+    match (given, missing) {
+        (Some((given, path)), Some((missing, _))) => Err(ConfigError::Conflict(format!(
+            "{given}={} is refused without {missing}; give all three files or none",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn require(holds: bool, sentence: impl FnOnce() -> String) -> Result<(), ConfigError> {

@@ -136,3 +136,13 @@ pub(super) struct Event {
 
 /// [`Event::kind`] of a put.
 pub(super) const PUT: i32 = 0;
+
+/// Reads a message as each that a client sends, and writes it again; for `probes`.
+pub(crate) fn probe(bytes: &[u8]) {
+    if let Ok(message) = RangeRequest::decode(bytes) {
+        let _ = message.encode_to_vec();
+    }
+    if let Ok(message) = WatchRequest::decode(bytes) {
+        let _ = message.encode_to_vec();
+    }
+}

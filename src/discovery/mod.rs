@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch::Receiver;
 use tonic::transport::Server;
 
-use crate::node::Leadership;
+use crate::node::{Leadership, Role};
 
 /// Connections served at once; one more is closed right after it was accepted.
 pub const CONNECTIONS_MAX: usize = 16_384;
@@ -44,6 +44,10 @@ const HEADER_BYTES_MAX: u32 = 8 * 1024;
 /// give the call, because a client that is setting up does not try twice (discovery notes, section 1).
 pub const HOLD_MAX: Duration = Duration::from_secs(4);
 
+/// How long a read waits for the announcement of a leader that is elected already. It takes milliseconds, and the old
+/// leader is told if it does not come.
+const SETTLE_MAX: Duration = Duration::from_secs(1);
+
 /// Silence after which a client is asked, by an HTTP/2 ping, whether it is still there.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -58,6 +62,8 @@ const STOP_GRACE: Duration = Duration::from_secs(1);
 pub struct Discovery {
     /// The newest announcement of a leader that this node has applied.
     pub leadership: Receiver<Option<Leadership>>,
+    /// Who leads as far as this node knows, announced or not.
+    pub role: Receiver<Role>,
     /// This node, for the headers of the answers.
     pub node_id: u64,
 }
@@ -94,6 +100,8 @@ pub async fn serve(listener: TcpListener, discovery: Discovery, stop: Receiver<b
 async fn stopped(mut stop: Receiver<bool>) {
     let _ = stop.wait_for(|is_stopping| *is_stopping).await;
 }
+
+pub(crate) use messages::probe;
 
 #[cfg(test)]
 mod tests;

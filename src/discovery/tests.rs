@@ -33,7 +33,8 @@ impl Bench {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let (leadership, stop) = (watch::Sender::new(None), watch::Sender::new(false));
-        let discovery = Discovery { leadership: leadership.subscribe(), node_id: 7 };
+        let role = watch::Sender::new(Role::Follower { term: 0, leader: None }).subscribe();
+        let discovery = Discovery { leadership: leadership.subscribe(), role, node_id: 7 };
         let served = tokio::spawn(serve(listener, discovery, stop.subscribe()));
         Bench { leadership, stop, served, address }
     }

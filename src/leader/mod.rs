@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use crate::model::{Deadline, Millis, Ttl};
 use liveness::Liveness;
-use sweeper::SweepPlanner;
 
 /// Everything that one term of leadership knows beyond the state.
 #[derive(Debug)]
@@ -27,8 +26,6 @@ pub struct LeaderContext {
     pub no_removal_before: Deadline,
     /// Who was heard when.
     pub liveness: Mutex<Liveness>,
-    /// What to sweep next.
-    pub sweeper: Mutex<SweepPlanner>,
 }
 
 impl LeaderContext {
@@ -45,7 +42,6 @@ impl LeaderContext {
             since: now,
             no_removal_before: now.after(lease_ttl_max),
             liveness: Mutex::new(Liveness::new(heard, client_ttl)),
-            sweeper: Mutex::new(SweepPlanner::default()),
         }
     }
 }

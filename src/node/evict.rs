@@ -88,37 +88,43 @@ impl MasterNode {
     /// Evicts for as long as this node leads.
     pub(super) async fn evict_while_leading(self) {
         let Some(leader) = self.leader() else { return };
-        let rules = self.settings().eviction;
         let mut order = self.build_order().await;
         let mut ticks = interval(EVICTION_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            let arrived = self.machine().arrivals().take();
-            let (usage, totals) =
-                self.look(|state| (state.segments().memory_usage(), *state.totals()));
-            match arrived {
-                Arrived::These(arrivals) if !order.is_stale(totals.keys) => {
-                    order.arrive(&arrivals);
-                }
-                _ => order = self.build_order().await,
-            }
-            self.eviction_stats().order_entries.store(order.len() as u64, Ordering::Relaxed);
-            let eviction = &self.inner.eviction;
-            let is_needed = eviction.is_needed.load(Ordering::Acquire);
-            let Some(goal) = rules.goal(usage, totals.evictable, is_needed) else { continue };
-            if totals.evictable == 0 {
-                eviction.is_needed.store(false, Ordering::Release);
-                continue;
-            }
-            let now = self.clock().now(self.machine().view().clock());
-            if !order.has_work(now, rules.allows_soft_pinned) {
-                continue;
-            }
-            let pass = Pass::new(&self, &leader, &mut order, now);
-            let passed = pass.run(goal, rules.allows_soft_pinned).await;
-            self.note_pass(passed);
+            self.evict_if_due(&leader, &mut order).await;
         }
+    }
+
+    /// Brings the order up to date and makes one pass if there is a reason for one.
+    pub(crate) async fn evict_if_due(
+        &self,
+        leader: &Arc<LeaderContext>,
+        order: &mut EvictionOrder,
+    ) {
+        let rules = self.settings().eviction;
+        let arrived = self.machine().arrivals().take();
+        let (usage, totals) = self.look(|state| (state.segments().memory_usage(), *state.totals()));
+        match arrived {
+            Arrived::These(arrivals) if !order.is_stale(totals.keys) => order.arrive(&arrivals),
+            _ => *order = self.build_order().await,
+        }
+        self.eviction_stats().order_entries.store(order.len() as u64, Ordering::Relaxed);
+        let eviction = &self.inner.eviction;
+        let is_needed = eviction.is_needed.load(Ordering::Acquire);
+        let Some(goal) = rules.goal(usage, totals.evictable, is_needed) else { return };
+        if totals.evictable == 0 {
+            eviction.is_needed.store(false, Ordering::Release);
+            return;
+        }
+        let now = self.clock().now(self.machine().view().clock());
+        if !order.has_work(now, rules.allows_soft_pinned) {
+            return;
+        }
+        let pass = Pass::new(self, leader, order, now);
+        let passed = pass.run(goal, rules.allows_soft_pinned).await;
+        self.note_pass(passed);
     }
 
     fn note_pass(&self, passed: Passed) {
@@ -137,7 +143,7 @@ impl MasterNode {
 
     /// Walks the table, shard by shard. What arrives meanwhile is collected and may be in the order twice,
     /// which costs a look.
-    async fn build_order(&self) -> EvictionOrder {
+    pub(crate) async fn build_order(&self) -> EvictionOrder {
         self.eviction_stats().rebuilds.fetch_add(1, Ordering::Relaxed);
         self.machine().arrivals().open();
         let mut order = EvictionOrder::default();

@@ -3,6 +3,7 @@
 //! `propose` is the only way to change the state, `read` the only way to serve a read, `remove` the only
 //! place where a removal crosses a read lease. [`MasterNode`] is a cheap handle on all of it.
 
+pub mod drive;
 pub mod error;
 pub mod evict;
 pub mod machine;
@@ -20,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
-use mooncake_ha_raft::{Machine, Node, Role, Status};
+use mooncake_ha_raft::{AdminError, Machine, Node, Status};
 
 use crate::clock::Clock;
 use crate::leader::LeaderContext;
@@ -31,10 +32,16 @@ use crate::state::image::FrozenState;
 pub use crate::state::leadership::Leadership;
 use crate::state::reply::Swept;
 use crate::state::{Reply, State};
+use drive::Drive;
 use error::NodeError;
 use machine::StoreMachine;
+pub use mooncake_ha_raft::Role;
 use propose::{ProposeStats, Proposer};
+pub(crate) use regex::probe;
 use settings::NodeSettings;
+
+/// How often a node that stops tries to hand over; each try ends after a few election time-outs.
+const HAND_OVERS_MAX: u32 = 3;
 
 /// Counts of this process's sweeps, for metrics.
 #[derive(Debug, Default)]
@@ -64,6 +71,7 @@ struct Inner {
     leader: RwLock<Option<Arc<LeaderContext>>>,
     sweeps: SweepStats,
     eviction: evict::Eviction,
+    has_loops: bool,
 }
 
 /// A running master node.
@@ -81,13 +89,26 @@ impl MasterNode {
         settings: NodeSettings,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, mooncake_ha_raft::OpenError> {
+        Self::open_driven(raft, settings, clock, Drive::default()).await
+    }
+
+    /// As [`MasterNode::open`], driven by the caller.
+    pub(crate) async fn open_driven(
+        raft: mooncake_ha_raft::Config,
+        settings: NodeSettings,
+        clock: Arc<dyn Clock>,
+        drive: Drive,
+    ) -> Result<Self, mooncake_ha_raft::OpenError> {
+        let Drive { chance, has_loops } = drive;
         let machine = Arc::new(StoreMachine::default());
         let raft = Node::open(raft, Arc::clone(&machine)).await?;
         let clock = Arc::new(LeaderClock::new(clock));
-        let proposer = Proposer::start(raft.clone(), Arc::clone(&machine), Arc::clone(&clock));
+        let proposer =
+            Proposer::start(raft.clone(), Arc::clone(&machine), Arc::clone(&clock), chance);
         let (leader, sweeps) = (RwLock::default(), SweepStats::default());
         let eviction = evict::Eviction::default();
-        let inner = Inner { raft, machine, clock, settings, proposer, leader, sweeps, eviction };
+        let inner =
+            Inner { raft, machine, clock, settings, proposer, leader, sweeps, eviction, has_loops };
         let node = MasterNode { inner: Arc::new(inner) };
         let (following, ready) = tokio::sync::oneshot::channel();
         tokio::spawn(node.clone().follow_role(following));
@@ -188,11 +209,22 @@ impl MasterNode {
         if self.leader().is_none() || self.status().members.len() < 2 {
             return false;
         }
-        let handed_over = self.inner.raft.transfer_leader(None).await;
-        if let Err(error) = &handed_over {
-            tracing::info!(%error, "leadership is not handed over");
+        for _ in 0..HAND_OVERS_MAX {
+            match self.inner.raft.transfer_leader(None).await {
+                Ok(_) => return true,
+                // Somebody else was quicker: clients have where to go.
+                Err(AdminError::NotLeader { .. }) => return true,
+                // The successor's disk may have been slow; it or another one may do better now.
+                Err(error @ AdminError::Timeout(_)) => {
+                    tracing::info!(%error, "leadership is not handed over; it is tried again");
+                }
+                Err(error) => {
+                    tracing::info!(%error, "leadership is not handed over");
+                    return false;
+                }
+            }
         }
-        handed_over.is_ok()
+        false
     }
 
     /// Stops replication.

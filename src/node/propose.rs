@@ -26,12 +26,13 @@ const QUEUE_MAX: usize = 8_192;
 /// Bytes of commands in one entry; a single larger command gets an entry of its own.
 const ENTRY_BYTES_WANTED: usize = 64 << 10;
 
-/// Entries that are proposed and not yet applied at most.
-const ENTRIES_IN_FLIGHT_MAX: usize = 8;
+/// Entries that are proposed and not yet applied at most. An entry costs much more than a command in it, so few
+/// and large ones are wanted: one on its way through the log while the next gathers and follows.
+const ENTRIES_IN_FLIGHT_MAX: usize = 2;
 
 struct Waiting {
     command: Vec<u8>,
-    /// The term in which it was queued. It is proposed in no other: what the leader decided with it, such as
+    /// The term in which it was queued. It is appended in no other: what the leader decided with it, such as
     /// the fence of a removal, has lost its meaning when leadership is lost and gained again.
     term: u64,
     reply: oneshot::Sender<Result<Reply, NodeError>>,
@@ -81,11 +82,13 @@ impl Proposer {
         raft: Node<StoreMachine>,
         machine: Arc<StoreMachine>,
         clock: Arc<LeaderClock>,
+        chance: Box<dyn Fn() -> u64 + Send + Sync>,
     ) -> Self {
         let (queue, waiting) = mpsc::channel(QUEUE_MAX);
         let stats = Arc::new(ProposeStats::default());
         let role = raft.watch_role();
-        let packer = Packer { raft, role: role.clone(), machine, clock, stats: Arc::clone(&stats) };
+        let packer =
+            Packer { raft, role: role.clone(), machine, clock, chance, stats: Arc::clone(&stats) };
         tokio::spawn(packer.run(waiting));
         Proposer { queue, role, stats }
     }
@@ -114,6 +117,7 @@ struct Packer {
     role: watch::Receiver<Role>,
     machine: Arc<StoreMachine>,
     clock: Arc<LeaderClock>,
+    chance: Box<dyn Fn() -> u64 + Send + Sync>,
     stats: Arc<ProposeStats>,
 }
 
@@ -131,14 +135,17 @@ impl Packer {
                 },
             };
             let Ok(permit) = Arc::clone(&in_flight).acquire_owned().await else { return };
+            // The callers of the entry before are awake by now: those that are about to ask for something
+            // else come along. A lone caller loses nothing, for then nobody else is ready to run.
+            tokio::task::yield_now().await;
             let (batch, rest) = gather(first, &mut waiting);
             left_over = rest;
-            let Some(batch) = self.of_this_term(batch) else { continue };
+            let Some((term, batch)) = self.of_this_term(batch) else { continue };
             let entry = self.pack(&batch);
             let (raft, stats) = (self.raft.clone(), Arc::clone(&self.stats));
             tokio::spawn(async move {
                 let started = Instant::now();
-                let replies = raft.propose(entry).await;
+                let replies = raft.propose_in(term, entry).await;
                 drop(permit);
                 match replies {
                     Ok(_) => stats.commit.observe_time(started.elapsed()),
@@ -150,8 +157,9 @@ impl Packer {
     }
 
     /// The commands that were queued in the term in which this node leads now; the others are refused, and
-    /// their callers may try again. `None` if none is left.
-    fn of_this_term(&self, batch: Vec<Waiting>) -> Option<Vec<Waiting>> {
+    /// their callers may try again. `None` if none is left. The term goes along to where the entry is appended,
+    /// because this node may lose leadership and gain it again until then.
+    fn of_this_term(&self, batch: Vec<Waiting>) -> Option<(u64, Vec<Waiting>)> {
         let leading = leading_term(&self.role);
         let (current, past): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|waiting| leading.as_ref() == Ok(&waiting.term));
@@ -160,12 +168,13 @@ impl Packer {
             // The caller may have gone; nothing was done.
             let _ = waiting.reply.send(Err(NodeError::NotLeader { hint }));
         }
-        (!current.is_empty()).then_some(current)
+        let term = current.first()?.term;
+        Some((term, current))
     }
 
     fn pack(&self, batch: &[Waiting]) -> Bytes {
         let now = self.clock.now(self.machine.view().clock());
-        let stamp = Stamp { now, seed: rand::random() };
+        let stamp = Stamp { now, seed: (self.chance)() };
         let commands: Vec<&[u8]> = batch.iter().map(|waiting| &*waiting.command).collect();
         let entry = encode::join(stamp, &commands);
         self.stats.entries.fetch_add(1, Ordering::Relaxed);

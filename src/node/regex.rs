@@ -16,6 +16,7 @@ use super::error::NodeError;
 use super::read::{FindReplicas, Found};
 use crate::model::ids::SHARD_COUNT;
 use crate::model::{ErrorCode, Millis, Object};
+pub(crate) use pattern::probe;
 use pattern::{BadPattern, KeyPattern};
 
 /// Scans at a time; a further call waits for its turn.

@@ -13,8 +13,8 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::MasterNode;
 use super::error::NodeError;
 use crate::leader::LeaderContext;
-use crate::leader::sweeper::SweepRules;
-use crate::model::SegmentStatus;
+use crate::leader::sweeper::{self, SweepRules};
+use crate::model::{SegmentId, SegmentStatus};
 use crate::state::Reply;
 use crate::state::command::Command;
 use crate::state::leadership::Leadership;
@@ -28,8 +28,10 @@ const UNMOUNT_INTERVAL: Duration = Duration::from_millis(50);
 /// Pause before a failed announcement is tried again.
 const ANNOUNCE_PAUSE: Duration = Duration::from_millis(100);
 
-/// Allocations that one command of an unmount drops.
+/// Allocations that one command of an unmount drops, and segments that are drained at once. Other commands
+/// wait behind as many steps, so both are small; two hide the way through the log.
 const ALLOCATIONS_PER_STEP: u32 = 512;
+const DRAINS_AT_ONCE_MAX: usize = 2;
 
 impl MasterNode {
     /// Follows the role for as long as the node runs; `following` is told once the first role is in force.
@@ -49,7 +51,9 @@ impl MasterNode {
                 if let Some(term) = leading {
                     self.unfence_all();
                     tracing::info!(term, "leading");
-                    self.start_loops(term, unfinished, &mut loops);
+                    if self.inner.has_loops {
+                        self.start_loops(term, unfinished, &mut loops);
+                    }
                 } else {
                     self.machine().arrivals().close();
                     tracing::info!(term = now.term(), "following");
@@ -118,28 +122,33 @@ impl MasterNode {
     }
 
     /// Sweeps until nothing is due.
-    async fn sweep(&self) -> Result<(), NodeError> {
-        let Some(leader) = self.leader() else { return Ok(()) };
+    pub(crate) async fn sweep(&self) -> Result<(), NodeError> {
+        let settings = self.settings();
+        let rules = SweepRules {
+            release_timeout_ms: settings.rules.release_timeout_ms,
+            tasks: settings.tasks.rules,
+        };
         loop {
             let now = self.clock().now(self.machine().view().clock());
-            let next_pin = self.machine().next_deadline();
-            let settings = self.settings();
-            let rules = SweepRules {
-                release_timeout_ms: settings.rules.release_timeout_ms,
-                tasks: settings.tasks.rules,
-            };
-            let plan = self
+            // Drops stale registrations: what is planned then names a pin.
+            self.machine().next_deadline();
+            let (pins, rest) = self
                 .machine()
-                .look(|state| leader.sweeper.lock().plan(state, next_pin, now, &rules));
-            let Some(sweep) = plan else { return Ok(()) };
-            if let Reply::Swept(swept) = self.propose(&Command::Sweep(sweep)).await? {
-                leader.sweeper.lock().learn(&swept);
-                self.sweep_stats().note(&swept);
+                .look(|state| (sweeper::plan_pins(state, now), sweeper::plan(state, now, &rules)));
+            if pins.is_none() && rest.is_none() {
+                return Ok(());
+            }
+            let planned = [pins.map(Command::SweepPins), rest.map(Command::Sweep)];
+            for command in planned.iter().flatten() {
+                if let Reply::Swept(swept) = self.propose(command).await? {
+                    self.sweep_stats().note(&swept);
+                }
             }
         }
     }
 
-    async fn give_up_silent_clients(&self) -> Result<(), NodeError> {
+    /// Gives up the clients that were silent for too long.
+    pub(crate) async fn give_up_silent_clients(&self) -> Result<(), NodeError> {
         let Some(leader) = self.leader() else { return Ok(()) };
         let now = self.clock().monotonic();
         let expired =
@@ -155,7 +164,8 @@ impl MasterNode {
         self.clean_metadata(&segments).await
     }
 
-    async fn finish_unmounts(&self) -> Result<(), NodeError> {
+    /// Drops what is left of the segments that are going away.
+    pub(crate) async fn finish_unmounts(&self) -> Result<(), NodeError> {
         // Grace times are short, so they do not wait for the sweeper's turn.
         let now = self.clock().now(self.machine().view().clock());
         let is_grace_over = self.machine().look(|state| {
@@ -170,10 +180,27 @@ impl MasterNode {
             let ending = segments.filter(|(_, m)| m.status == SegmentStatus::Unmounting);
             ending.map(|(_, mounted)| mounted.segment.id).collect::<Vec<_>>()
         });
-        for segment in unmounting {
-            let step = Command::DrainUnmounted { segment, allocations_max: ALLOCATIONS_PER_STEP };
-            while let Reply::Drained { is_finished: false } = self.propose(&step).await? {}
+        let mut unmounting = unmounting.into_iter();
+        let mut drains = JoinSet::new();
+        loop {
+            while drains.len() < DRAINS_AT_ONCE_MAX
+                && let Some(segment) = unmounting.next()
+            {
+                drains.spawn(self.clone().drain(segment));
+            }
+            match drains.join_next().await {
+                Some(drained) => {
+                    drained.map_err(|error| NodeError::OutcomeUnknown(error.to_string()))??;
+                }
+                None => return Ok(()),
+            }
         }
+    }
+
+    /// Drops what is left of an unmounting segment, step by step.
+    async fn drain(self, segment: SegmentId) -> Result<(), NodeError> {
+        let step = Command::DrainUnmounted { segment, allocations_max: ALLOCATIONS_PER_STEP };
+        while let Reply::Drained { is_finished: false } = self.propose(&step).await? {}
         Ok(())
     }
 }

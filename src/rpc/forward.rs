@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -56,9 +57,15 @@ pub enum ForwardError {
 #[derive(Default)]
 pub struct Forwarder {
     idle: Mutex<HashMap<Arc<str>, Vec<RawConnection>>>,
+    calls: AtomicU64,
 }
 
 impl Forwarder {
+    /// Calls that this node has passed on, or tried to.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
     /// Has the leader answer a request frame, which carries no attachment.
     ///
     /// Errors: by cause, see [`ForwardError`].
@@ -68,17 +75,19 @@ impl Forwarder {
         frame: &[u8],
         function: Option<Function>,
     ) -> Result<ResponseFrame, ForwardError> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
         let leader = leader_address(node).ok_or(ForwardError::NoLeader)?;
         let marked = mark(frame);
         let (mut connection, is_fresh) = match self.take_idle(&leader) {
             Some(connection) => (connection, false),
             None => (self.connect(&leader).await?, true),
         };
-        let mut answer = exchange(&mut connection, &marked).await;
+        let mut answer =
+            unless_another_leads(node, &leader, exchange(&mut connection, &marked)).await;
         if answer.is_none() && !is_fresh && function.is_some_and(is_repeatable) {
             // A connection that stood idle may have been closed meanwhile.
             connection = self.connect(&leader).await?;
-            answer = exchange(&mut connection, &marked).await;
+            answer = unless_another_leads(node, &leader, exchange(&mut connection, &marked)).await;
         }
         match answer {
             Some(answer) if is_refusal(&answer) => Err(ForwardError::NotDone(leader)),
@@ -122,6 +131,24 @@ fn leader_address(node: &MasterNode) -> Option<Arc<str>> {
     let announced = node.machine().look(|state| state.leadership().cloned())?;
     let is_other = announced.node_id != node.settings().node_id;
     (announced.node_id == leader && is_other).then_some(announced.rpc_address)
+}
+
+/// Waits for an answer for as long as nobody else leads. A leader whose host is gone, or that stands still, closes no
+/// connection: without this its callers would wait for an answer that cannot come while another node serves.
+async fn unless_another_leads(
+    node: &MasterNode,
+    leader: &Arc<str>,
+    answer: impl Future<Output = Option<ResponseFrame>>,
+) -> Option<ResponseFrame> {
+    let mut leadership = node.machine().watch_leadership();
+    let another =
+        leadership.wait_for(|told| told.as_ref().is_some_and(|told| told.rpc_address != *leader));
+    tokio::select! {
+        // An answer that is there counts, whoever leads by now.
+        biased;
+        answer = answer => answer,
+        Ok(_) = another => None,
+    }
 }
 
 fn mark(frame: &[u8]) -> Vec<u8> {

@@ -75,6 +75,11 @@ impl Service {
         }
     }
 
+    /// Calls passed on to a leader so far.
+    pub fn passed_on(&self) -> u64 {
+        self.forwarder.calls()
+    }
+
     /// Connections open now.
     pub fn connections(&self) -> usize {
         self.metrics.connections.load(Ordering::Relaxed)
@@ -114,3 +119,6 @@ pub async fn serve(listener: TcpListener, service: Arc<Service>, mut stop: watch
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,11 @@ pub(super) fn raft_config(config: &Config) -> anyhow::Result<mooncake_ha_raft::C
     settings.join = raft.is_joining;
     settings.secret =
         Some(raft.cluster_secret.reveal().to_owned()).filter(|secret| !secret.is_empty());
+    settings.tls = raft.uses_tls().then(|| mooncake_ha_raft::TlsFiles {
+        cert: raft.tls_cert.clone(),
+        key: raft.tls_key.clone(),
+        ca: raft.tls_ca.clone(),
+    });
     if !raft.peers.is_empty() {
         settings.listen = Some(raft_listen(config)?);
     }

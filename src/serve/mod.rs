@@ -25,14 +25,18 @@ use crate::node::MasterNode;
 use crate::node::settings::NodeSettings;
 use crate::restore::{self, Restorer};
 use crate::rpc::{self, Service, StorageAnswer};
-use crate::snapshotter::{self, Snapshotter};
+use crate::snapshotter::{self, Follower, Snapshotter};
 use ports::Ports;
 
 /// How long a node that hands over waits to hear where its successor serves clients.
-const ANNOUNCEMENT_WAIT_MAX: Duration = Duration::from_secs(2);
+const ANNOUNCEMENT_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Time for clients to go to the successor. They need milliseconds after the news; calls under way need longer.
-const LINGER: Duration = Duration::from_millis(1_000);
+/// Time for clients to go to the successor, and then for the last ones to show that they did not. Longer than
+/// the second between two pings of a client. Calls under way need longer.
+const LINGER: Duration = Duration::from_millis(1_200);
+
+/// How often that time is given while calls still come. Clients that know this node alone never stop calling.
+const LINGER_TIMES_MAX: u32 = 4;
 
 /// Runs a node until it is told to stop.
 ///
@@ -65,11 +69,12 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         node.shutdown().await;
         return ended;
     }
-    let snapshots = take_snapshots(&config, &node, &admin, &metrics, clock)?;
+    // The second is held to the end of the node: dropping it ends the follower's thread.
+    let (snapshots, _follower) = take_snapshots(&config, &node, &admin, &metrics, clock)?.unzip();
     let reporter = config.admin.is_metric_reporting.then(|| tokio::spawn(admin::report(admin)));
 
     let service = Arc::new(rpc_service(&config, &node, &metrics));
-    doors.spawn(rpc::serve(ports.rpc, service, stopping.clone()));
+    doors.spawn(rpc::serve(ports.rpc, Arc::clone(&service), stopping.clone()));
     if let Some(listener) = ports.discovery {
         doors.spawn(discovery::serve(listener, discovery_of(&node), stopping));
     }
@@ -83,7 +88,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let reason = until_stopped(&node).await;
     reporter.into_iter().chain(snapshots).for_each(|task| task.abort());
     if node.hand_over().await {
-        linger(&node).await;
+        linger(&node, &service).await;
     }
     let _ = stop.send(true);
     while doors.join_next().await.is_some() {}
@@ -125,14 +130,14 @@ async fn first_restore(
     }
 }
 
-/// Starts to take catalog snapshots, if they are on.
+/// Begins to take catalog snapshots, if they are on: while this node leads, and for the leader while it does not.
 fn take_snapshots(
     config: &Config,
     node: &MasterNode,
     admin: &Door,
     metrics: &Arc<Metrics>,
     clock: Arc<SystemClock>,
-) -> anyhow::Result<Option<JoinHandle<()>>> {
+) -> anyhow::Result<Option<(JoinHandle<()>, Option<Follower>)>> {
     if !config.snapshot.is_enabled {
         return Ok(None);
     }
@@ -140,7 +145,9 @@ fn take_snapshots(
     let (node, metrics) = (node.clone(), Arc::clone(metrics));
     let snapshotter = Arc::new(Snapshotter::new(config, catalog, node, metrics, clock));
     admin.takes_snapshots(Arc::clone(&snapshotter));
-    Ok(Some(tokio::spawn(snapshotter.run())))
+    let follower =
+        snapshotter.follow().context("no thread for catalog snapshots can be started")?;
+    Ok(Some((tokio::spawn(snapshotter.run()), follower)))
 }
 
 /// The address that clients are sent to: this node's host as its peers know it, with the port that is open.
@@ -166,18 +173,28 @@ fn rpc_service(config: &Config, node: &MasterNode, metrics: &Arc<Metrics>) -> Se
 }
 
 fn discovery_of(node: &MasterNode) -> Discovery {
-    Discovery { leadership: node.machine().watch_leadership(), node_id: node.settings().node_id }
+    Discovery {
+        leadership: node.machine().watch_leadership(),
+        role: node.raft().watch_role(),
+        node_id: node.settings().node_id,
+    }
 }
 
 /// Keeps the doors open after a hand-over: clients hear here who leads now, and calls that still come are passed
 /// on. A client that finds its old leader's port closed tries it for more than four seconds.
-async fn linger(node: &MasterNode) {
+async fn linger(node: &MasterNode, service: &Service) {
     let own = node.settings().node_id;
     let mut leadership = node.machine().watch_leadership();
     let told = leadership.wait_for(|told| told.as_ref().is_some_and(|told| told.node_id != own));
     // Without an announcement there is nothing to wait for any longer.
     let _ = tokio::time::timeout(ANNOUNCEMENT_WAIT_MAX, told).await;
-    tokio::time::sleep(LINGER).await;
+    for _ in 0..LINGER_TIMES_MAX {
+        let before = service.passed_on();
+        tokio::time::sleep(LINGER).await;
+        if service.passed_on() == before {
+            return;
+        }
+    }
 }
 
 /// Waits for a signal or for a failure that the node must not survive; answers the latter.

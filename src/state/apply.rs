@@ -76,6 +76,7 @@ impl State {
             Command::TaskCreate(create) => Reply::Task(self.create_task(create, rng)),
             Command::TasksFetch(fetch) => Reply::Tasks(self.fetch_tasks(fetch)),
             Command::Evict(evict) => Reply::Evicted(self.evict(evict)),
+            Command::SweepPins(sweep) => Reply::Swept(self.sweep_some_pins(sweep)),
             Command::TaskComplete(done) => Reply::Outcome(self.complete_task(done)),
             Command::RemoveLeased { remove, leased_until } => {
                 Reply::Results(self.remove(remove, *leased_until))

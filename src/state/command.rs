@@ -171,11 +171,20 @@ pub struct Victim {
     pub incarnation: ReplicaId,
 }
 
+/// Ends soft pins, the earliest first. A count would not do as a bound: pins of one millisecond have no order
+/// that all nodes share but that of their objects' shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SweepPins {
+    /// Pins with an earlier deadline end; none that state time has not reached.
+    pub until: Millis,
+    /// Of those with this very deadline, the ones of objects in the shards below.
+    pub shards: u16,
+}
+
 /// Bounds of one sweep; what is left over waits for the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sweep {
-    /// Soft pins with a deadline up to here are looked at. A count would not do: pins of one millisecond have
-    /// no order that all nodes share.
+    /// Soft pins with a deadline up to here end, however many; leaders use [`SweepPins`] instead.
     pub pins_until: Millis,
     /// Items of each other kind at most.
     pub items_max: u32,
@@ -302,6 +311,8 @@ pub enum Command {
     },
     /// Records that the cluster starts empty.
     RestoreDecide(RestoreDecide),
+    /// Ends soft pins that have passed their time.
+    SweepPins(SweepPins),
 }
 
 impl Command {

@@ -14,11 +14,13 @@ use std::hash::{BuildHasherDefault, Hasher};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
-use crate::model::ids::ObjectRef;
+use crate::model::ids::{ObjectRef, SHARD_COUNT};
 use crate::model::{Deadline, Millis};
 
 /// Below this length the heap is never compacted (RFC "TTL updates and stale heap entries").
 pub const HEAP_FLOOR: usize = 4096;
+
+const SHARD_BITS: u32 = SHARD_COUNT.trailing_zeros();
 
 /// A deadline in two halves: 4-byte alignment makes an entry 12 bytes instead of 16.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -62,7 +64,23 @@ impl Hasher for PlaceHasher {
 }
 
 type Latest = HashMap<u32, Packed, BuildHasherDefault<PlaceHasher>>;
+/// The second number is [`turned`]: it orders deadlines of one millisecond by shard, as on every node.
 type HeapItem = Reverse<(Packed, u32)>;
+
+/// An object's place with its shard in the upper bits and its slot in the lower ones.
+fn turned(object: u32) -> u32 {
+    object.rotate_right(SHARD_BITS)
+}
+
+/// The place that was turned.
+fn turned_back(place: u32) -> u32 {
+    place.rotate_left(SHARD_BITS)
+}
+
+/// The shard of a turned place.
+fn shard_of_turned(place: u32) -> u16 {
+    (place >> (u32::BITS - SHARD_BITS)) as u16
+}
 
 /// Deadlines of all active soft pins; see the file's head.
 #[derive(Debug, Default)]
@@ -96,7 +114,7 @@ impl DeadlineIndex {
         if self.heap.len() == self.heap.capacity() {
             self.heap.reserve_exact(self.heap.len() / 8 + 64);
         }
-        self.heap.push(Reverse((packed, object.0)));
+        self.heap.push(Reverse((packed, turned(object.0))));
         self.compact();
     }
 
@@ -117,34 +135,82 @@ impl DeadlineIndex {
         is_latest
     }
 
-    /// Takes the registrations due at `now`, at most `limit`, by ascending (deadline, object).
+    /// Takes the registrations due at `now`, at most `limit`, by ascending deadline, shard and slot.
     ///
     /// Fewer than `limit` means that nothing more is due. Costs O(log n) for each entry returned
     /// and for each stale one passed on the way.
     pub fn take_due(&mut self, now: Millis, limit: usize) -> Vec<(Deadline, ObjectRef)> {
-        let mut due = Vec::new();
-        while due.len() < limit {
-            let Some(&Reverse((packed, object))) = self.heap.peek() else {
+        self.take_while(limit, |deadline, _| deadline.is_reached(now))
+    }
+
+    /// Takes the registrations due at `now` that lie before (`until`, `shards`) in the order of deadlines and
+    /// shards: the same ones on every node. Costs as [`DeadlineIndex::take_due`].
+    pub fn take_before(
+        &mut self,
+        until: Millis,
+        shards: u16,
+        now: Millis,
+    ) -> Vec<(Deadline, ObjectRef)> {
+        self.take_while(usize::MAX, |deadline, shard| {
+            deadline.is_reached(now) && (deadline.0, shard) < (until.0, shards)
+        })
+    }
+
+    fn take_while(
+        &mut self,
+        limit: usize,
+        is_wanted: impl Fn(Deadline, u16) -> bool,
+    ) -> Vec<(Deadline, ObjectRef)> {
+        let mut taken = Vec::new();
+        while taken.len() < limit {
+            let Some(&Reverse((packed, place))) = self.heap.peek() else {
                 break;
             };
             let deadline = Deadline::from(packed);
-            if !deadline.is_reached(now) {
+            if !is_wanted(deadline, shard_of_turned(place)) {
                 break;
             }
             self.heap.pop();
+            let object = turned_back(place);
             if self.latest.get(&object) == Some(&packed) {
                 self.latest.remove(&object);
-                due.push((deadline, ObjectRef(object)));
+                taken.push((deadline, ObjectRef(object)));
             }
         }
         self.settle_size();
-        due
+        taken
+    }
+
+    /// Up to where about `wanted` entries due at `now` lie, as a bound for [`DeadlineIndex::take_before`];
+    /// more if so many have one deadline and one shard. `None` if nothing is due. Stale entries count, so a
+    /// caller that wants progress drops them first, with [`DeadlineIndex::next_deadline`]. Costs
+    /// O(wanted x log wanted).
+    pub fn due_bound(&self, now: Millis, wanted: usize) -> Option<(Millis, u16)> {
+        let items = self.heap.as_slice();
+        let first = items.first().filter(|item| Deadline::from(item.0.0).is_reached(now))?;
+        let position = |item: &HeapItem| (item.0.0, shard_of_turned(item.0.1));
+        // The entries next in turn: the children of those that have been passed.
+        let mut frontier = BinaryHeap::from([(*first, 0)]);
+        for _ in 0..wanted {
+            let Some((_, at)) = frontier.pop() else { break };
+            let children = [2 * at + 1, 2 * at + 2].into_iter();
+            frontier.extend(children.filter_map(|child| Some((*items.get(child)?, child))));
+        }
+        let next = frontier.peek().map(|(item, _)| position(item));
+        Some(match next.map(|(packed, shard)| (Deadline::from(packed), shard)) {
+            Some((deadline, shard)) if deadline.is_reached(now) => {
+                let is_first = next == Some(position(first));
+                (Millis(deadline.0), shard + u16::from(is_first))
+            }
+            // Nothing else is due.
+            _ => (now, u16::MAX),
+        })
     }
 
     /// The earliest registered deadline; drops stale entries that lie before it.
     pub fn next_deadline(&mut self) -> Option<Deadline> {
-        while let Some(&Reverse((packed, object))) = self.heap.peek() {
-            if self.latest.get(&object) == Some(&packed) {
+        while let Some(&Reverse((packed, place))) = self.heap.peek() {
+            if self.latest.get(&turned_back(place)) == Some(&packed) {
                 return Some(packed.into());
             }
             self.heap.pop();
@@ -211,7 +277,7 @@ impl DeadlineIndex {
 
     fn rebuild_heap(&mut self) {
         let mut items = Vec::with_capacity(self.latest.len());
-        items.extend(self.latest.iter().map(|(o, d)| Reverse((*d, *o))));
+        items.extend(self.latest.iter().map(|(o, d)| Reverse((*d, turned(*o)))));
         self.heap = BinaryHeap::from(items);
     }
 

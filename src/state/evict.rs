@@ -64,11 +64,15 @@ impl State {
             if ids.iter().any(|id| self.is_guarded(*id, until)) {
                 return None;
             }
-            Some((ids, object.size))
+            let is_whole = ids.len() == object.replicas.len();
+            Some((ids, object.size, is_whole))
         };
-        let (ids, size) = self.view.table.peek(object, choose).flatten()?;
-        self.drop_replicas(object, |replica| ids.contains(&replica.id));
-        self.erase_if_gone(object);
+        let (ids, size, is_whole) = self.view.table.peek(object, choose).flatten()?;
+        if is_whole {
+            self.erase(object);
+        } else {
+            self.drop_replicas(object, |replica| ids.contains(&replica.id));
+        }
         Some(size.saturating_mul(ids.len() as u64))
     }
 }

@@ -113,7 +113,10 @@ impl State {
         if is_zombie != Some(true) {
             return Err(ErrorCode::ObjectAlreadyExists);
         }
+        // All that is left may be the target of a copy that began long after the object was put.
+        let copied = self.transfers.get(object).map_or(Millis(0), |transfer| transfer.started);
         let started = self.view.table.peek(object, |object| object.put_start).unwrap_or_default();
+        let started = started.max(copied);
         let release_at = Millis(started.0.saturating_add(start.rules.release_timeout_ms));
         self.discard_replicas(object, release_at, |replica| !replica.is_complete());
         self.erase(object);

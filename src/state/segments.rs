@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::model::{
-    ClientId, ErrorCode, Millis, ObjectRef, Segment, SegmentId, SegmentIdx, SegmentStatus,
+    ClientId, ErrorCode, Millis, Object, ObjectRef, Segment, SegmentId, SegmentIdx, SegmentStatus,
 };
 
 use super::State;
@@ -195,14 +195,25 @@ impl State {
             }
         }
         for used in batch.iter().filter(|used| used.owner != NO_OWNER) {
-            let object = ObjectRef(used.owner);
-            self.forget_replica_at(object, index, used.node);
-            self.erase_if_gone(object);
+            self.lose_replica(ObjectRef(used.owner), index, used.node);
         }
         if is_finished && let Some(gone) = self.segments.remove(index) {
             self.forget_unclaimed(gone.segment.id);
         }
         is_finished
+    }
+
+    /// Takes a replica whose allocation is already gone from its object, and the object with its last one.
+    fn lose_replica(&mut self, object: ObjectRef, index: SegmentIdx, node: u32) {
+        let lost = Some((index, node));
+        let is_last =
+            |object: &Object| matches!(&*object.replicas, [one] if memory_node(one) == lost);
+        // Nearly always; editing what goes anyway would settle it twice.
+        if self.view.table.peek(object, is_last) == Some(true) {
+            return self.erase_freed(object, lost);
+        }
+        self.forget_replica_at(object, index, node);
+        self.erase_if_gone(object);
     }
 
     /// Drops the replica of an object whose allocation is already gone.

@@ -142,11 +142,25 @@ impl State {
     /// Takes an object out of the table, frees the memory of the replicas it still has, and forgets what was
     /// derived from it. Replicas that must stay reserved have been moved to the discards before.
     pub(super) fn erase(&mut self, object: ObjectRef) {
-        self.erase_leased(object, Millis(0));
+        self.erase_as(object, Millis(0), None);
     }
 
     /// As [`State::erase`], of an object that a read lease protected until `leased_until`.
     pub(super) fn erase_leased(&mut self, object: ObjectRef, leased_until: Millis) {
+        self.erase_as(object, leased_until, None);
+    }
+
+    /// As [`State::erase`], for an object one of whose allocations is free already.
+    pub(super) fn erase_freed(&mut self, object: ObjectRef, freed: Option<(SegmentIdx, u32)>) {
+        self.erase_as(object, Millis(0), freed);
+    }
+
+    fn erase_as(
+        &mut self,
+        object: ObjectRef,
+        leased_until: Millis,
+        freed: Option<(SegmentIdx, u32)>,
+    ) {
         let hash = self.view.table.peek(object, |found| {
             let tenant = self.tenants.name(found.tenant.0)?;
             Some(super::table::table_hash(tenant, &found.key))
@@ -157,7 +171,8 @@ impl State {
         self.transfers.remove(object);
         let until = self.saved_until(&erased).or(leased_until);
         self.forget_shortened(&erased);
-        for replica in &erased.replicas {
+        let is_held = |replica: &&Replica| freed.is_none() || memory_node(replica) != freed;
+        for replica in erased.replicas.iter().filter(is_held) {
             self.release(replica.clone(), erased.size, until);
         }
         self.leave_group(erased.group, object);

@@ -3,10 +3,10 @@
 //! The leader proposes a sweep only when something is due. Cost is in proportion to what is due: each kind
 //! has an order from which the due ones are taken (RFC "Expiration cleanup").
 
-use crate::model::{Millis, Replica};
+use crate::model::{Deadline, Millis, ObjectRef, Replica};
 
 use super::State;
-use super::command::Sweep;
+use super::command::{Sweep, SweepPins};
 use super::reply::Swept;
 
 impl State {
@@ -21,10 +21,22 @@ impl State {
         swept
     }
 
-    /// Clears every pin whose deadline is at or before `until`, if the object still has that deadline. A pin
-    /// that was enabled anew since has another one and stays.
+    pub(super) fn sweep_some_pins(&mut self, sweep: &SweepPins) -> Swept {
+        let mut swept = Swept::default();
+        let due = self.deadlines.take_before(sweep.until, sweep.shards, self.clock);
+        self.clear_pins(due, &mut swept);
+        swept
+    }
+
     fn sweep_pins(&mut self, until: Millis, swept: &mut Swept) {
-        for (deadline, object) in self.deadlines.take_due(until, usize::MAX) {
+        let due = self.deadlines.take_due(until, usize::MAX);
+        self.clear_pins(due, swept);
+    }
+
+    /// Clears each pin if the object still has that deadline. A pin that was enabled anew since has another
+    /// one and stays.
+    fn clear_pins(&mut self, due: Vec<(Deadline, ObjectRef)>, swept: &mut Swept) {
+        for (deadline, object) in due {
             let is_cleared = self.edit(object, |object| {
                 let is_due = object.pin() == Some(deadline);
                 if is_due {

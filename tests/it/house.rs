@@ -6,6 +6,7 @@
 mod dependencies;
 mod docs;
 mod form;
+mod pages;
 mod rooms;
 mod source;
 mod words;

@@ -10,11 +10,15 @@
 )]
 
 mod admin;
+mod catalog;
 mod cli;
 mod cluster;
 mod discovery;
+mod drill;
+mod fuzz;
 mod hostile;
 mod house;
+mod partition;
 mod restore;
 mod scenarios;
 mod scenarios_transfer;

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use crate::clock::{self, Nanos};
 use crate::config::Durability;
 use crate::log::Shared;
 use crate::log::mark::{Least, Mark};
@@ -27,6 +28,11 @@ const GROUP_BYTES_MAX: usize = 4 << 20;
 const PURGE_PAUSE: Duration = Duration::from_millis(2);
 /// How long it waits when there is nothing to purge: only to notice that the node is gone.
 const IDLE: Duration = Duration::from_secs(3600);
+
+/// A sync that takes longer is told: acknowledgements and votes wait for it, and leaders fall.
+const SLOW_SYNC: Duration = Duration::from_millis(500);
+/// It is told this rarely.
+const SLOW_SYNC_TOLD: Duration = Duration::from_secs(10);
 
 /// Who waits for an operation to be on disk.
 pub(crate) type Done = oneshot::Sender<Result<(), StoreError>>;
@@ -71,6 +77,7 @@ pub(crate) fn spawn(
         dead: None,
         written: None,
         term: 0,
+        slow: SlowSyncs::default(),
     };
     let handle = std::thread::Builder::new()
         .name("raft-log".to_owned())
@@ -90,6 +97,34 @@ struct Writer {
     written: Option<u64>,
     /// Term of the newest vote handed to the store.
     term: u64,
+    slow: SlowSyncs,
+}
+
+/// Tells the operator of a disk that is too slow, now and then.
+#[derive(Default)]
+struct SlowSyncs {
+    told_at: Option<Nanos>,
+    untold: u32,
+}
+
+impl SlowSyncs {
+    fn note(&mut self, took: Nanos) {
+        if Duration::from_nanos(took) < SLOW_SYNC {
+            return;
+        }
+        self.untold = self.untold.saturating_add(1);
+        let now = clock::boot_ns();
+        let since = self.told_at.map(|at| Duration::from_nanos(now.saturating_sub(at)));
+        if since.is_none_or(|since| since >= SLOW_SYNC_TOLD) {
+            tracing::warn!(
+                "the disk of the raft log took {:?} to sync ({} slow ones since the last word of \
+                 it); writes wait for it, and a leader may lose its place",
+                Duration::from_nanos(took),
+                self.untold
+            );
+            *self = Self { told_at: Some(now), untold: 0 };
+        }
+    }
 }
 
 /// Whoever waits for the current group.
@@ -211,7 +246,9 @@ impl Writer {
         group.for_each(|op| waiting.add(op));
         result?;
         self.put_committed()?;
+        let before = clock::boot_ns();
         store.sync(hard)?;
+        self.slow.note(clock::boot_ns().saturating_sub(before));
         if hard {
             let next = self.written.map_or(0, |index| index.saturating_add(1));
             let least = Least { next, term: self.term };

@@ -21,7 +21,6 @@ use openraft::{BasicNode, RaftNetworkFactory, RaftNetworkV2};
 use parking_lot::Mutex;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -32,6 +31,7 @@ use crate::net::message::{
     encode_append,
 };
 use crate::net::peers::Peers;
+use crate::net::tls::{self, ReadHalf, Stream as PeerStream, WriteHalf};
 use crate::net::transfer;
 use crate::record::{self, RecordError};
 use crate::snapshot_file::SnapshotFile;
@@ -48,17 +48,15 @@ const PAUSES_MS: [u64; 4] = [50, 100, 200, 400];
 
 /// An open connection.
 pub(crate) struct Wire {
-    pub(crate) reader: BufReader<OwnedReadHalf>,
-    pub(crate) writer: OwnedWriteHalf,
+    pub(crate) reader: BufReader<ReadHalf>,
+    pub(crate) writer: WriteHalf,
     next_id: u64,
 }
 
 impl Wire {
-    pub(crate) fn new(stream: TcpStream) -> std::io::Result<Self> {
-        // Small messages must not wait for an acknowledgement of the ones before.
-        stream.set_nodelay(true)?;
-        let (reader, writer) = stream.into_split();
-        Ok(Self { reader: BufReader::new(reader), writer, next_id: 1 })
+    pub(crate) fn new(stream: PeerStream) -> Self {
+        let PeerStream { reader, writer, .. } = stream;
+        Self { reader: BufReader::new(reader), writer, next_id: 1 }
     }
 
     pub(crate) async fn send(&mut self, frame: &Frame) -> std::io::Result<()> {
@@ -144,7 +142,7 @@ impl Connection {
     /// Connects and exchanges first words.
     pub(crate) async fn connect(&self, channel: Channel) -> std::io::Result<Wire> {
         let words = async {
-            let mut wire = Wire::new(TcpStream::connect(&self.addr).await?)?;
+            let mut wire = Wire::new(self.open().await?);
             let challenge = wire.receive(HELLO_BYTES_MAX).await?;
             let challenge: Challenge = body_of(&challenge, Kind::Challenge)?;
             if challenge.protocol != PROTOCOL {
@@ -164,6 +162,21 @@ impl Connection {
             Ok(wire)
         };
         timeout(CONNECT_MAX, words).await.map_err(|_| std::io::Error::from(timed_out()))?
+    }
+
+    /// Connects, and makes sure that it is the node that is looked for, as far as TLS can tell.
+    async fn open(&self) -> std::io::Result<PeerStream> {
+        let stream = TcpStream::connect(&self.addr).await?;
+        // Small messages must not wait for an acknowledgement of the ones before.
+        stream.set_nodelay(true)?;
+        let Some(tls) = &self.peers.tls else { return Ok(tls::plain(stream)) };
+        let stream = tls.connect(stream, &self.addr).await.map_err(|e| match e.kind() {
+            std::io::ErrorKind::InvalidData => self.refused(&format!("TLS: {e}")),
+            _ => e,
+        })?;
+        let named = tls::speaks_for(stream.certificate.as_ref(), self.to);
+        named.map_err(|reason| self.refused(&format!("TLS: {reason}")))?;
+        Ok(stream)
     }
 
     fn refused(&self, reason: &str) -> std::io::Error {
@@ -352,10 +365,10 @@ struct Sent {
 /// Writes requests until there are no more; gives the connection's half back.
 async fn send_appends<S>(
     mut input: S,
-    mut writer: OwnedWriteHalf,
+    mut writer: WriteHalf,
     sent: mpsc::Sender<Sent>,
     deadline: Duration,
-) -> std::io::Result<OwnedWriteHalf>
+) -> std::io::Result<WriteHalf>
 where
     S: Stream<Item = AppendEntriesRequest<TypeConfig>> + Send + Unpin + 'static,
 {
@@ -386,9 +399,9 @@ impl<T> Drop for AbortOnDrop<T> {
 /// One run of pipelined appends.
 struct Session<'s> {
     home: &'s mut Option<Wire>,
-    reader: BufReader<OwnedReadHalf>,
+    reader: BufReader<ReadHalf>,
     sent: mpsc::Receiver<Sent>,
-    sender: AbortOnDrop<std::io::Result<OwnedWriteHalf>>,
+    sender: AbortOnDrop<std::io::Result<WriteHalf>>,
     deadline: Duration,
 }
 

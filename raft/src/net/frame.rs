@@ -114,13 +114,14 @@ fn crc(head: &[u8], body: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Writes a frame; the caller flushes if the writer buffers.
+/// Writes a frame and what the writer may have kept back of it, as TLS does.
 pub(crate) async fn write<W>(to: &mut W, frame: &Frame) -> std::io::Result<()>
 where
     W: AsyncWrite + Unpin,
 {
     to.write_all(&frame.head()?).await?;
-    to.write_all(&frame.body).await
+    to.write_all(&frame.body).await?;
+    to.flush().await
 }
 
 /// Reads a frame with a body of at most `max` bytes. `None`: the peer closed between frames.

@@ -165,6 +165,23 @@ pub(crate) fn decode_append(
     })
 }
 
+/// Decodes a body as each message that it could be; for `probes`.
+pub(crate) fn probe(body: &Bytes) {
+    if let Ok(request) = decode_append(body.clone()) {
+        let _ = encode_append(&request);
+    }
+    let _ = unpack::<Challenge>(body);
+    let _ = unpack::<Hello>(body);
+    let _ = unpack::<Welcome>(body);
+    let _ = unpack::<AppendReply>(body);
+    let _ = unpack::<VoteAsk>(body);
+    let _ = unpack::<VoteSay>(body);
+    let _ = unpack::<TransferAsk>(body);
+    let _ = unpack::<SnapshotBegin>(body);
+    let _ = unpack::<SnapshotResume>(body);
+    let _ = unpack::<SnapshotSay>(body);
+}
+
 impl From<&VoteRequest<TypeConfig>> for VoteAsk {
     fn from(request: &VoteRequest<TypeConfig>) -> Self {
         Self {

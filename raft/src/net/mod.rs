@@ -9,4 +9,5 @@ pub(crate) mod frame;
 pub(crate) mod message;
 pub(crate) mod peers;
 pub(crate) mod server;
+pub(crate) mod tls;
 pub(crate) mod transfer;

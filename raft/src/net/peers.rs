@@ -19,6 +19,7 @@ use crate::dir::{DataDir, write_file};
 use crate::error::OpenError;
 use crate::net::client::Pool;
 use crate::net::message::{Channel, Hello, PROTOCOL, Welcome};
+use crate::net::tls::Tls;
 use crate::record;
 use crate::types::{Membership, NodeId};
 
@@ -27,6 +28,8 @@ pub(crate) struct Peers {
     pub(crate) node_id: NodeId,
     pub(crate) incarnation: u64,
     pub(crate) config: Config,
+    /// Certificates, if connections are encrypted.
+    pub(crate) tls: Option<Tls>,
     /// Incarnation of each peer as first met.
     known: Mutex<BTreeMap<NodeId, u64>>,
     file: PathBuf,
@@ -47,7 +50,9 @@ impl Peers {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
             Err(source) => return Err(OpenError::Io { what: "read", path: file, source }),
         };
+        let tls = config.tls.as_ref().map(Tls::open).transpose()?;
         Ok(Self {
+            tls,
             node_id: config.node_id,
             incarnation: dir.identity.incarnation,
             config: config.clone(),

@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 
 use crate::adapter::Adapter;
 use crate::clock::{self, Nanos};
@@ -24,14 +25,17 @@ use crate::net::message::{
     decode_append,
 };
 use crate::net::peers::Peers;
+use crate::net::tls::{self, Stream};
 use crate::net::transfer::{self, Inbox};
 use crate::record::{self, VoteRecord, log_id_record};
-use crate::types::TypeConfig;
+use crate::types::{NodeId, TypeConfig};
 
 /// Connections at once; a cluster needs a few for each peer. More are closed unheard.
 const CONNECTIONS_MAX: usize = 256;
 /// How long a new connection may take to say who it is.
 const HELLO_MAX: Duration = Duration::from_secs(5);
+/// In whose name it is complained about peers that have not said who they are.
+const NOBODY: NodeId = 0;
 /// Appends of one connection inside raft at once.
 const IN_FLIGHT_MAX: usize = 32;
 
@@ -75,8 +79,14 @@ pub(crate) async fn serve(listener: TcpListener, server: Arc<Server>) {
 
 impl Server {
     async fn talk(&self, stream: TcpStream) -> std::io::Result<()> {
-        let mut wire = Wire::new(stream)?;
-        let hello = timeout(HELLO_MAX, self.meet(&mut wire))
+        let met = async {
+            let stream = self.secure(stream).await?;
+            let certificate = stream.certificate.clone();
+            let mut wire = Wire::new(stream);
+            let hello = self.meet(&mut wire, certificate.as_ref()).await?;
+            Ok::<_, std::io::Error>((wire, hello))
+        };
+        let (wire, hello) = timeout(HELLO_MAX, met)
             .await
             .map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))??;
         match hello.channel {
@@ -86,12 +96,31 @@ impl Server {
         }
     }
 
-    async fn meet(&self, wire: &mut Wire) -> std::io::Result<Hello> {
+    async fn secure(&self, stream: TcpStream) -> std::io::Result<Stream> {
+        // Small messages must not wait for an acknowledgement of the ones before.
+        stream.set_nodelay(true)?;
+        let Some(tls) = &self.peers.tls else { return Ok(tls::plain(stream)) };
+        let from = stream.peer_addr()?;
+        tls.accept(stream).await.inspect_err(|e| {
+            // Who merely looks whether the port is open says nothing.
+            if e.kind() == std::io::ErrorKind::InvalidData {
+                self.peers
+                    .complain(NOBODY, &format!("a peer at {from} was refused here: TLS: {e}"));
+            }
+        })
+    }
+
+    async fn meet(
+        &self,
+        wire: &mut Wire,
+        certificate: Option<&CertificateDer<'static>>,
+    ) -> std::io::Result<Hello> {
         let nonce: [u8; 16] = rand::random();
         let challenge = pack(&Challenge { protocol: PROTOCOL, nonce })?;
         wire.send(&Frame::new(Kind::Challenge, 0, challenge)).await?;
         let hello: Hello = body_of(&wire.receive(HELLO_BYTES_MAX).await?, Kind::Hello)?;
-        match self.peers.accept(&hello, &nonce) {
+        let named = tls::speaks_for(certificate, hello.from).map_err(|e| format!("TLS: {e}"));
+        match named.and_then(|()| self.peers.accept(&hello, &nonce)) {
             Ok(welcome) => {
                 wire.send(&Frame::new(Kind::Welcome, 0, pack(&welcome)?)).await?;
                 Ok(hello)

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use openraft::storage::Snapshot;
 use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::net::client::{Connection, Wire, body_of};
@@ -99,11 +100,33 @@ pub(crate) struct Inbox {
     /// At most one unfinished file is kept.
     partial: Mutex<Option<Partial>>,
     counter: AtomicU64,
+    /// Number of the newest transfer. A sender may be back before its lost connection is noticed
+    /// here: the older transfer then leaves what it has to the newer one.
+    newest: watch::Sender<u64>,
+    /// Held by the one transfer that receives.
+    turn: tokio::sync::Mutex<()>,
 }
 
 impl Inbox {
     pub(crate) fn new(dir: SnapshotDir) -> Self {
-        Self { dir, partial: Mutex::new(None), counter: AtomicU64::new(0) }
+        Self {
+            dir,
+            partial: Mutex::new(None),
+            counter: AtomicU64::new(0),
+            newest: watch::Sender::new(0),
+            turn: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    /// Makes this the newest transfer.
+    fn enter(&self) -> Turn {
+        let newest = self.newest.subscribe();
+        let mut number = 0;
+        self.newest.send_modify(|newest| {
+            *newest = newest.saturating_add(1);
+            number = *newest;
+        });
+        Turn { number, newest }
     }
 
     /// Takes up the unfinished file if it is of the same raft snapshot, else starts a new one.
@@ -133,18 +156,38 @@ impl Inbox {
     }
 }
 
+/// The place of a transfer among those that arrive.
+struct Turn {
+    number: u64,
+    newest: watch::Receiver<u64>,
+}
+
+impl Turn {
+    /// Waits until a newer transfer has begun.
+    async fn is_over(&mut self) {
+        let number = self.number;
+        if self.newest.wait_for(|newest| *newest > number).await.is_err() {
+            // The inbox is gone, and with it everything that could be newer.
+            std::future::pending().await
+        }
+    }
+}
+
 /// Receives a file and has it installed.
 pub(crate) async fn receive(server: &Server, mut wire: Wire, from: NodeId) -> std::io::Result<()> {
     let idle = server.peers.config.snapshot_idle;
     let frame = within(idle, wire.receive(HELLO_BYTES_MAX)).await?;
     let begin: SnapshotBegin = body_of(&frame, Kind::SnapshotBegin)?;
+    let mut turn = server.inbox.enter();
+    let receiving = within(idle, async { Ok(server.inbox.turn.lock().await) }).await?;
     let mut partial = server.inbox.begin(begin)?;
     let (bytes, offset) = (partial.begin.bytes, partial.offset);
     tracing::info!(from, bytes, offset, "receiving a raft snapshot");
-    if let Err(e) = receive_file(&mut wire, &mut partial, idle).await {
+    if let Err(e) = receive_file(&mut wire, &mut partial, &mut turn, idle).await {
         server.inbox.keep(partial);
         return Err(e);
     }
+    drop(receiving);
     let say = install(server, &mut wire, &partial).await;
     // Installed it has another name by now; refused it is of no use.
     let _ = std::fs::remove_file(&partial.path);
@@ -157,13 +200,17 @@ pub(crate) async fn receive(server: &Server, mut wire: Wire, from: NodeId) -> st
 async fn receive_file(
     wire: &mut Wire,
     partial: &mut Partial,
+    turn: &mut Turn,
     idle: Duration,
 ) -> std::io::Result<()> {
     let mut file = tokio::fs::OpenOptions::new().append(true).open(&partial.path).await?;
     let resume = pack(&SnapshotResume { offset: partial.offset })?;
     within(idle, wire.send(&Frame::new(Kind::SnapshotResume, 0, resume))).await?;
     loop {
-        let frame = within(idle, wire.receive(FRAME_BYTES_MAX)).await?;
+        let frame = tokio::select! {
+            frame = within(idle, wire.receive(FRAME_BYTES_MAX)) => frame?,
+            () = turn.is_over() => return Err(std::io::Error::other("a newer transfer goes on")),
+        };
         match frame.kind {
             Kind::SnapshotChunk => {
                 let end = partial.offset.saturating_add(frame.body.len() as u64);

@@ -18,12 +18,24 @@ pub struct Cluster {
     public: BTreeMap<u64, String>,
     first: Vec<u64>,
     tune: fn(&mut Config),
+    /// Whether a relay stands before each node; one cannot read who talks if that is encrypted.
+    relayed: bool,
 }
 
 impl Cluster {
     /// Starts nodes 1 to `count` as one new cluster.
     pub async fn start(count: u64, tune: fn(&mut Config)) -> Self {
+        Self::start_as(count, tune, true).await
+    }
+
+    /// The same without relays.
+    pub async fn start_direct(count: u64, tune: fn(&mut Config)) -> Self {
+        Self::start_as(count, tune, false).await
+    }
+
+    async fn start_as(count: u64, tune: fn(&mut Config), relayed: bool) -> Self {
         let mut cluster = Self {
+            relayed,
             dirs: BTreeMap::new(),
             members: BTreeMap::new(),
             links: Links::default(),
@@ -47,12 +59,15 @@ impl Cluster {
     /// Gives a node a directory, an address and a relay.
     pub async fn place(&mut self, id: u64) -> TcpListener {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let public = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         self.listen.insert(id, addr);
-        self.public.insert(id, public.local_addr().unwrap().to_string());
         self.dirs.insert(id, tempfile::tempdir().unwrap());
-        tokio::spawn(relay(public, addr, id, self.links.clone()));
+        self.public.insert(id, addr.to_string());
+        if self.relayed {
+            let public = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            self.public.insert(id, public.local_addr().unwrap().to_string());
+            tokio::spawn(relay(public, addr, id, self.links.clone()));
+        }
         listener
     }
 

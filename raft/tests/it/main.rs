@@ -19,3 +19,4 @@ mod proxy;
 mod replication;
 mod single;
 mod support;
+mod tls;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -16,7 +16,14 @@ pub struct Links {
     cut: Arc<Mutex<BTreeSet<(u64, u64)>>>,
     /// Bytes relayed towards each node, all together.
     pub relayed: Arc<AtomicU64>,
+    /// Changes one byte of the next large piece of a message.
+    pub spoils: Arc<AtomicBool>,
+    /// Has the connection of the next large piece stand still for ever, unnoticed by either end.
+    pub stalls: Arc<AtomicBool>,
 }
+
+/// Only raft snapshots and large entries come in such pieces.
+const LARGE: usize = 32 << 10;
 
 impl Links {
     pub fn cut(&self, from: u64, to: u64) {
@@ -103,6 +110,12 @@ async fn pump(
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             return;
+        }
+        if size >= LARGE && links.spoils.swap(false, Ordering::Relaxed) {
+            buffer[size / 2] ^= 1;
+        }
+        if size >= LARGE && links.stalls.swap(false, Ordering::Relaxed) {
+            std::future::pending::<()>().await;
         }
         links.relayed.fetch_add(size as u64, Ordering::Relaxed);
         if writer.write_all(&buffer[..size]).await.is_err() {

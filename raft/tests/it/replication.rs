@@ -1,8 +1,11 @@
 //! Three nodes: election, fail-over, lag, leases, changes of members.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use mooncake_ha_raft::{AdminError, Config, ReadError, Role};
+use tokio::net::TcpListener;
 
 use crate::cluster::Cluster;
 use crate::support::{Member, add, ballast, eventually};
@@ -136,28 +139,45 @@ async fn a_follower_too_far_behind_is_caught_up_by_a_raft_snapshot() {
     cluster.shutdown().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_broken_transfer_of_a_raft_snapshot_goes_on_where_it_stopped() {
-    const SIZE: u64 = 96 << 20;
-    let mut cluster = Cluster::start(3, |config| {
-        small(config);
-        config.log_keep_bytes = 1;
-        config.snapshot_idle = Duration::from_millis(800);
-    })
-    .await;
+fn no_log(config: &mut Config) {
+    small(config);
+    config.log_keep_bytes = 1;
+}
+
+/// Also gives a transfer up that stands still for a moment.
+fn impatient(config: &mut Config) {
+    no_log(config);
+    config.snapshot_idle = Duration::from_millis(800);
+}
+
+/// A follower that is down while its leader gets a raft snapshot of `size` bytes and no log.
+async fn overtaken(size: u64, tune: fn(&mut Config)) -> (Cluster, u64) {
+    let mut cluster = Cluster::start(3, tune).await;
     let leader = cluster.leader().await;
     let behind = (1..=3).find(|id| *id != leader).unwrap();
     cluster.stop(behind).await;
     let node = cluster.members[&leader].node.clone();
-    node.propose(ballast(SIZE)).await.unwrap();
+    node.propose(ballast(size)).await.unwrap();
     for number in 0..300 {
         cluster.add(number, 1000).await;
     }
     node.trigger_snapshot().await.unwrap();
     eventually("the log is purged", || node.status().log.purged > Some(100)).await;
-    let start = cluster.links.relayed.load(std::sync::atomic::Ordering::Relaxed);
+    (cluster, behind)
+}
+
+/// Counts what is relayed from now on.
+fn meter(cluster: &Cluster) -> impl Fn() -> u64 + use<> {
     let links = cluster.links.clone();
-    let relayed = move || links.relayed.load(std::sync::atomic::Ordering::Relaxed) - start;
+    let start = links.relayed.load(Ordering::Relaxed);
+    move || links.relayed.load(Ordering::Relaxed) - start
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_transfer_of_a_raft_snapshot_goes_on_where_it_stopped() {
+    const SIZE: u64 = 96 << 20;
+    let (mut cluster, behind) = overtaken(SIZE, impatient).await;
+    let relayed = meter(&cluster);
     cluster.open(behind).await;
     eventually("a quarter of it is sent", || relayed() > SIZE / 4).await;
     cluster.links.isolate(behind, &[1, 2, 3]);
@@ -168,6 +188,67 @@ async fn a_broken_transfer_of_a_raft_snapshot_goes_on_where_it_stopped() {
     let sent = relayed();
     println!("{sent} bytes sent for {SIZE}");
     assert!(sent < SIZE + SIZE / 3, "{sent} bytes: it began anew");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_chunk_of_a_raft_snapshot_that_was_changed_on_the_way_is_sent_again_alone() {
+    const SIZE: u64 = 48 << 20;
+    let (mut cluster, behind) = overtaken(SIZE, no_log).await;
+    let relayed = meter(&cluster);
+    cluster.open(behind).await;
+    eventually("half of it is sent", || relayed() > SIZE / 2).await;
+    let spoils = Arc::clone(&cluster.links.spoils);
+    spoils.store(true, Ordering::Relaxed);
+    // The cluster serves meanwhile.
+    cluster.add(300, 0).await;
+    assert_eq!(cluster.settle().await, 301);
+    assert!(!spoils.load(Ordering::Relaxed), "nothing was changed");
+    let sent = relayed();
+    println!("{sent} bytes sent for {SIZE}");
+    assert!(sent < SIZE + SIZE / 3, "{sent} bytes: it began anew");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sender_that_is_back_before_its_lost_connection_is_noticed_goes_on_where_it_stopped() {
+    const SIZE: u64 = 48 << 20;
+    let (mut cluster, behind) = overtaken(SIZE, impatient).await;
+    let relayed = meter(&cluster);
+    let mut config = cluster.config(behind);
+    // The receiver would wait for its lost connection much longer than the sender does.
+    config.snapshot_idle = Duration::from_secs(600);
+    let listener = TcpListener::bind(config.listen.unwrap()).await.unwrap();
+    let member = Member::open_on(listener, config).await.unwrap();
+    cluster.members.insert(behind, member);
+    eventually("half of it is sent", || relayed() > SIZE / 2).await;
+    let stalls = Arc::clone(&cluster.links.stalls);
+    stalls.store(true, Ordering::Relaxed);
+    assert_eq!(cluster.settle().await, 300);
+    assert!(!stalls.load(Ordering::Relaxed), "nothing stood still");
+    let sent = relayed();
+    println!("{sent} bytes sent for {SIZE}");
+    assert!(sent < SIZE + SIZE / 3, "{sent} bytes: it began anew");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_stays_bounded_in_bytes_while_a_follower_is_away() {
+    const WRITTEN: u64 = 24 << 20;
+    let mut cluster = Cluster::start(3, small).await;
+    let leader = cluster.leader().await;
+    let behind = (1..=3).find(|id| *id != leader).unwrap();
+    cluster.stop(behind).await;
+    let node = cluster.members[&leader].node.clone();
+    let mut most = 0;
+    for number in 0..WRITTEN / 20_000 {
+        cluster.add(number, 20_000).await;
+        most = most.max(node.status().log_bytes);
+    }
+    println!("at most {most} bytes of log for {WRITTEN} bytes of entries");
+    assert!(most < WRITTEN / 3, "{most} bytes");
+    cluster.open(behind).await;
+    cluster.settle().await;
     drop(node);
     cluster.shutdown().await;
 }

@@ -39,6 +39,26 @@ async fn a_restart_finds_everything_that_was_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_decided_in_another_term_is_refused_where_it_would_be_appended() {
+    let dir = tempfile::tempdir().unwrap();
+    let member = Member::open(single(dir.path())).await;
+    member.add(1).await;
+    let term = member.node.status().term;
+    for other in [term - 1, term + 1] {
+        let refused = member.node.propose_in(other, add(2, 0)).await;
+        assert!(matches!(refused, Err(ProposeError::NotLeader { .. })), "{refused:?}");
+    }
+    member.node.propose_in(term, add(3, 0)).await.unwrap();
+    assert!(member.machine.has(3));
+    member.node.shutdown().await;
+    let member = Member::open(single(dir.path())).await;
+    assert!(member.machine.has(1) && !member.machine.has(2) && member.machine.has(3));
+    let past = member.node.propose_in(term, add(4, 0)).await;
+    assert!(matches!(past, Err(ProposeError::NotLeader { .. })), "{past:?}");
+    member.node.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_proposers_share_flushes_and_all_are_answered() {
     let dir = tempfile::tempdir().unwrap();
     let member = Arc::new(Member::open(single(dir.path())).await);

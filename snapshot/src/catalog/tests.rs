@@ -125,3 +125,80 @@ fn a_pointer_that_cannot_be_followed_counts_as_none() {
     store.put(&catalog.latest_key(), format!(" {id} \n").as_bytes()).unwrap();
     assert_eq!(catalog.latest().unwrap().unwrap().id, id);
 }
+
+#[test]
+fn a_staged_snapshot_is_invisible_until_it_is_announced() {
+    let (_, catalog) = catalog();
+    let first = publish(&catalog, 0).unwrap();
+    let id = catalog.next_id(START_MS + HOUR_MS).unwrap();
+    let payloads = encode_image(&Image::default()).unwrap();
+    assert!(!catalog.is_staged(id).unwrap());
+    catalog.stage(id, &payloads, &|| true).unwrap();
+    assert!(catalog.is_staged(id).unwrap() && !catalog.is_listed(id).unwrap());
+    assert_eq!(catalog.latest().unwrap().unwrap().id, first);
+    catalog.announce(id, &Descriptor::default(), &|| true).unwrap();
+    assert_eq!(catalog.latest().unwrap().unwrap().id, id);
+}
+
+#[test]
+fn a_snapshot_that_is_given_up_leaves_nothing_behind() {
+    let (store, catalog) = catalog();
+    let first = publish(&catalog, 0).unwrap();
+    let before = store.keys();
+    let payloads = encode_image(&Image::default()).unwrap();
+    for files in 0..5 {
+        let left = std::cell::Cell::new(files);
+        let go_on = || left.replace(left.get().saturating_sub(1)) > 0;
+        let id = catalog.next_id(START_MS + HOUR_MS).unwrap();
+        let given_up = catalog.publish_while(id, &payloads, &Descriptor::default(), &go_on);
+        assert!(
+            matches!(given_up, Err(SnapshotError::Store(StoreError::GivenUp))),
+            "{files}: {given_up:?}"
+        );
+        assert_eq!(store.keys(), before, "{files}");
+    }
+    assert_eq!(catalog.latest().unwrap().unwrap().id, first);
+}
+
+#[derive(Default)]
+struct MemoryIndex(std::sync::Mutex<(Option<SnapshotId>, Vec<SnapshotId>)>);
+
+impl SnapshotIndex for MemoryIndex {
+    fn latest(&self) -> Result<Option<SnapshotId>, StoreError> {
+        Ok(self.0.lock().unwrap().0)
+    }
+
+    fn ids(&self) -> Result<Vec<SnapshotId>, StoreError> {
+        Ok(self.0.lock().unwrap().1.clone())
+    }
+
+    fn publish(&self, id: SnapshotId) -> Result<(), StoreError> {
+        let mut held = self.0.lock().unwrap();
+        held.0 = Some(id);
+        held.1.push(id);
+        Ok(())
+    }
+
+    fn remove(&self, id: SnapshotId) -> Result<(), StoreError> {
+        self.0.lock().unwrap().1.retain(|held| *held != id);
+        Ok(())
+    }
+}
+
+#[test]
+fn with_an_index_the_index_names_the_latest_and_forgets_what_is_retired() {
+    let store = Arc::new(MemoryStore::default());
+    let index = Arc::new(MemoryIndex::default());
+    let catalog = Catalog::new(store.clone(), CLUSTER_ID_DEFAULT, Limits::default())
+        .with_index(index.clone());
+    let ids: Vec<SnapshotId> = (0..3).map(|hour| publish(&catalog, hour).unwrap()).collect();
+    assert!(store.keys().iter().all(|key| !key.ends_with("latest.txt")));
+    index.publish(SnapshotId::at(START_MS - HOUR_MS)).unwrap();
+    index.publish(ids[2]).unwrap();
+    let retired = catalog.retire(2, START_MS + 3 * HOUR_MS).unwrap();
+    assert_eq!(retired.old, [ids[0]]);
+    let mut left = index.ids().unwrap();
+    left.sort();
+    left.dedup();
+    assert_eq!(left, ids[1..], "ids without files go as well");
+}

@@ -13,6 +13,8 @@ pub mod manifest;
 mod metadata;
 mod msgpack;
 mod object;
+#[doc(hidden)]
+pub mod probes;
 mod segments;
 mod tasks;
 

@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::UNIX_EPOCH;
 
 use super::{LISTED_KEYS_MAX, ObjectStore, StoreError, parts};
 
@@ -126,6 +127,30 @@ impl LocalStore {
         Ok(())
     }
 
+    /// Leftovers below a directory that were last written before the instant.
+    fn leftovers(&self, at: &Path, depth: usize, before_ms: u64) -> Result<(), StoreError> {
+        if depth > DEPTH_MAX {
+            return Ok(());
+        }
+        for entry in fs::read_dir(at).map_err(io_at(at))? {
+            let entry = entry.map_err(io_at(at))?;
+            let (path, kind) = (entry.path(), entry.file_type().map_err(io_at(at))?);
+            if kind.is_dir() {
+                self.leftovers(&path, depth + 1, before_ms)?;
+                continue;
+            }
+            let is_unfinished = entry.file_name().to_string_lossy().starts_with(UNFINISHED_PREFIX);
+            // One that is gone meanwhile was finished by its writer.
+            let Ok(about) = entry.metadata() else { continue };
+            let written = about.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+            let is_old = written.is_some_and(|at| at.as_millis() < u128::from(before_ms));
+            if kind.is_file() && is_unfinished && is_old {
+                fs::remove_file(&path).map_err(io_at(&path))?;
+            }
+        }
+        Ok(())
+    }
+
     /// The key of a path below the root; `None` for leftovers and names that are no keys.
     fn key_of(&self, path: &Path) -> Option<String> {
         let key = path.strip_prefix(&self.root).ok()?.to_str()?;
@@ -200,6 +225,14 @@ impl ObjectStore for LocalStore {
         };
         fs::remove_dir_all(&path).map_err(io_at(&path))?;
         path.parent().map_or(Ok(()), sync_directory)
+    }
+
+    fn sweep(&self, prefix: &str, before_ms: u64) -> Result<(), StoreError> {
+        match self.resolved(prefix) {
+            Ok(path) => self.leftovers(&path, 0, before_ms),
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 }
 

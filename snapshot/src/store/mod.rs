@@ -56,6 +56,19 @@ pub enum StoreError {
         /// The cause.
         source: std::io::Error,
     },
+    /// A store or an index behind a network failed or refused.
+    #[error("{place}: {cause}; {advice}")]
+    Remote {
+        /// Which: a bucket and key, or an address.
+        place: String,
+        /// What it said.
+        cause: String,
+        /// What to look at.
+        advice: &'static str,
+    },
+    /// Whoever asked has no more time for it.
+    #[error("given up before it was complete, because it took longer than it may")]
+    GivenUp,
     /// The store failed on purpose, in a test.
     #[error("{key}: the store fails as told")]
     Injected {
@@ -77,7 +90,8 @@ impl StoreError {
             | StoreError::BadKey { key }
             | StoreError::TooLarge { key, .. }
             | StoreError::Injected { key } => Some(key),
-            StoreError::TooMany { .. } => None,
+            StoreError::TooMany { .. } | StoreError::GivenUp => None,
+            StoreError::Remote { place, .. } => Some(place),
             StoreError::Io { path, .. } => path.to_str(),
         }
     }
@@ -110,13 +124,22 @@ pub trait ObjectStore: Send + Sync {
     ///
     /// Errors: an empty or bad prefix, or the medium fails.
     fn delete_prefix(&self, prefix: &str) -> Result<(), StoreError>;
+
+    /// Removes leftovers of interrupted writes below the prefix that are older than this instant,
+    /// milliseconds since the Unix epoch. A store without leftovers does nothing.
+    ///
+    /// Errors: a bad prefix, or the medium fails.
+    fn sweep(&self, prefix: &str, before_ms: u64) -> Result<(), StoreError> {
+        let _ = (prefix, before_ms);
+        Ok(())
+    }
 }
 
-/// The plain names that make up a key.
+/// The plain names that make up a key, for whoever implements a store.
 ///
 /// Errors: [`StoreError::BadKey`] for an empty or long key, an empty name, `.`, `..`, a backslash
 /// or a control character.
-fn parts(key: &str) -> Result<Vec<&str>, StoreError> {
+pub fn parts(key: &str) -> Result<Vec<&str>, StoreError> {
     let bad = || StoreError::BadKey { key: key.chars().take(200).collect() };
     if key.is_empty() || key.len() > KEY_BYTES_MAX {
         return Err(bad());

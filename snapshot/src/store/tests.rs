@@ -81,6 +81,21 @@ fn leftovers_of_interrupted_writes_are_no_keys_and_go_with_their_directory() {
 }
 
 #[test]
+fn old_leftovers_are_swept_and_fresh_ones_and_files_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = LocalStore::open(directory.path()).unwrap();
+    store.put("c/id/metadata", b"x").unwrap();
+    let leftover = directory.path().join("c/.unfinished-1-1");
+    std::fs::write(&leftover, b"half").unwrap();
+    store.sweep("c", 1).unwrap();
+    assert!(leftover.exists(), "it is younger than 1970");
+    store.sweep("c", u64::MAX).unwrap();
+    store.sweep("nowhere", u64::MAX).unwrap();
+    assert!(!leftover.exists());
+    assert_eq!(store.list("").unwrap(), ["c/id/metadata"]);
+}
+
+#[test]
 fn an_injected_fault_strikes_once() {
     let store = MemoryStore::default();
     store.inject(StoreFault::PutTears("a".into()));

@@ -1,7 +1,5 @@
 //! `snapshot diff`: how two snapshots differ.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use mooncake_ha_snapshot::Differences;
 
@@ -20,8 +18,8 @@ pub(super) struct DiffArgs {
     #[arg(value_parser = parse_id)]
     second: Option<SnapshotId>,
     /// Root of the later one, if it is another
-    #[arg(long, value_name = "ROOT")]
-    second_root: Option<PathBuf>,
+    #[arg(long = "second_root", alias = "second-root", value_name = "ROOT")]
+    second_root: Option<String>,
 }
 
 pub(super) fn run(args: &DiffArgs) -> anyhow::Result<Answer> {

@@ -3,18 +3,15 @@
 //! What it holds is checked, made consistent and written anew, with our checksums; nothing is judged by time.
 //! The source is only read.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
 use clap::Args;
 use mooncake_ha_snapshot as snapshot;
 use serde::Serialize;
 use snapshot::codec::manifest::Descriptor;
 use snapshot::settle::Decoded;
-use snapshot::store::LocalStore;
 use snapshot::{Findings, SnapshotId};
 
 use super::{Answer, Catalog, Root, decode, instant, lines, parse_id};
+use crate::backup::{self, Place};
 
 const EXAMPLE: &str = "Example:
   mooncake-ha snapshot import /var/lib/mooncake_snapshots /backup/mooncake
@@ -30,7 +27,7 @@ pub(super) struct ImportArgs {
     source: Root,
     /// The root that the cluster restores from; made if it is not there
     #[arg(value_name = "INTO")]
-    into: PathBuf,
+    into: String,
     /// Which snapshot; the latest if none is given
     #[arg(long, value_parser = parse_id)]
     id: Option<SnapshotId>,
@@ -55,7 +52,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Answer> {
     // Only with an extension of ours are the files under checksums.
     image.globals.extension.get_or_insert_default();
     let payloads = snapshot::encode_image_on_two(&image)?;
-    let store = Arc::new(LocalStore::open(&args.into)?);
+    let store = backup::open_store(&Place::parse(&args.into)?, true)?;
     let cluster = args.into_cluster_id.as_deref().unwrap_or(&args.source.cluster_id);
     let into = Catalog::new(store, cluster, snapshot::Limits::default());
     let now_ms = instant(None);

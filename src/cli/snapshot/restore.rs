@@ -3,11 +3,10 @@
 use clap::Args;
 use mooncake_ha_snapshot as snapshot;
 use serde_json::Value as Json;
-use snapshot::store::LocalStore;
 use snapshot::{Outcome, RestoreOptions, SnapshotId, Survival};
 
 use super::ask::{self, Told};
-use super::{Answer, Catalog, instant, parse_id};
+use super::{Answer, Root, instant, parse_id};
 
 const EXAMPLE: &str = "Example:
   mooncake-ha snapshot restore --dry-run --root /backup/mooncake
@@ -23,9 +22,9 @@ pub(super) struct RestoreArgs {
     /// Address of the leader's admin port; its token is taken from MOONCAKE_HA_ADMIN_TOKEN
     #[arg(long, value_name = "URL", required_unless_present = "root", conflicts_with = "root")]
     admin: Option<String>,
-    /// With --dry-run: judge the snapshots below this directory, without a node
+    /// With --dry-run: judge the snapshots below this root, without a node
     #[arg(long, value_name = "ROOT", requires = "dry_run")]
-    root: Option<std::path::PathBuf>,
+    root: Option<String>,
     /// The cluster's name in the root; empty for none
     #[arg(long = "cluster_id", alias = "cluster-id", default_value = super::CLUSTER_ID_DEFAULT)]
     cluster_id: String,
@@ -55,10 +54,8 @@ pub(super) fn run(args: &RestoreArgs) -> anyhow::Result<Answer> {
 }
 
 /// Judges without a node.
-fn at_root(args: &RestoreArgs, root: &std::path::Path) -> anyhow::Result<Answer> {
-    let store = LocalStore::open_existing(root)?;
-    let limits = snapshot::Limits::default();
-    let catalog = Catalog::new(std::sync::Arc::new(store), &args.cluster_id, limits);
+fn at_root(args: &RestoreArgs, root: &str) -> anyhow::Result<Answer> {
+    let catalog = Root::at(root, &args.cluster_id).catalog()?;
     let options = RestoreOptions { now_ms: instant(None), survival: args.survival, only: args.id };
     let report = snapshot::restore(&catalog, &options)?.report;
     let is_good = report.outcome == Outcome::Restored;

@@ -7,6 +7,7 @@ use snapshot::{CandidateReport, RestoreOptions, Survival};
 
 use super::list::Listing;
 use super::{Answer, EXAMPLE, Root, SnapshotId, instant, lines, parse_id};
+use crate::cli::progress::Progress;
 
 /// Arguments of `snapshot verify`.
 #[derive(Debug, Args)]
@@ -49,7 +50,13 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Answer> {
         return Err(root.nothing());
     }
     let options = RestoreOptions { now_ms, survival, only: None };
-    let snapshots = snapshot::restore::verify(&catalog, &ids, &options);
+    let mut progress = Progress::new("verify", ids.len() as u64);
+    let mut snapshots = Vec::new();
+    for id in ids {
+        snapshots.extend(snapshot::restore::verify(&catalog, &[id], &options));
+        progress.step(&id.to_string());
+    }
+    drop(progress);
     let is_good = snapshots.iter().all(CandidateReport::is_clean) && unfinished.is_empty();
     let verified = Verified { survival, snapshots, unfinished };
     let text = || {

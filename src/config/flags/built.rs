@@ -10,6 +10,22 @@ const THREADS_MAX: u32 = 1_024;
 /// Greatest client TTL in seconds: a year.
 const CLIENT_TTL_SEC_MAX: u64 = 31_536_000;
 
+/// Stores `text` unless it is empty, so that an empty older name does not undo the newer one.
+fn take(field: &mut String, text: &str) {
+    if !text.is_empty() {
+        text.clone_into(field);
+    }
+}
+
+/// As [`take`], for a text that must be one of a few.
+fn one_of(field: &mut String, text: &str, known: &[&str]) -> Result<Option<String>, String> {
+    if !text.is_empty() && !known.contains(&text) {
+        return Err(known.join(" or "));
+    }
+    take(field, text);
+    Ok(None)
+}
+
 pub(super) const FLAGS: &[FlagSpec] = &[
     FlagSpec::new(
         Group::General,
@@ -320,11 +336,72 @@ pub(super) const FLAGS: &[FlagSpec] = &[
     ),
     FlagSpec::new(
         Group::Snapshot,
+        "snapshot_child_timeout_seconds",
+        "300",
+        Kind::Whole64(1, i64::MAX as u64, |c, sec| c.snapshot.timeout_sec = sec),
+        "seconds that one may take; then it is given up and counted as failed",
+    ),
+    FlagSpec::new(
+        Group::Snapshot,
         "snapshot_object_store_type",
         "",
-        Kind::Text(|c, text| c.snapshot.object_store_type = text.to_owned()),
-        "local; s3 is not offered yet",
+        Kind::Checked("local|s3", |c, text| {
+            one_of(&mut c.snapshot.object_store_type, text, &["local", "s3"])
+        }),
+        "where the files of snapshots go; empty is local",
     ),
+    FlagSpec::new(
+        Group::Snapshot,
+        "snapshot_payload_store_type",
+        "",
+        Kind::Checked("local|s3", |c, text| {
+            one_of(&mut c.snapshot.object_store_type, text, &["local", "s3"])
+        }),
+        "older name of snapshot_object_store_type",
+    ),
+    FlagSpec::new(
+        Group::Snapshot,
+        "snapshot_payload_backend_type",
+        "",
+        Kind::Checked("local|s3", |c, text| {
+            one_of(&mut c.snapshot.object_store_type, text, &["local", "s3"])
+        }),
+        "older name of snapshot_object_store_type",
+    ),
+    FlagSpec::new(
+        Group::Snapshot,
+        "snapshot_catalog_store_type",
+        "",
+        Kind::Checked("embedded|redis", |c, text| {
+            one_of(&mut c.snapshot.catalog_store_type, text, &["embedded", "payload", "redis"])
+        }),
+        "what names the latest snapshot: embedded (payload, empty) is a file beside them",
+    ),
+    FlagSpec::new(
+        Group::Snapshot,
+        "snapshot_catalog_backend_type",
+        "",
+        Kind::Checked("embedded|redis", |c, text| {
+            one_of(&mut c.snapshot.catalog_store_type, text, &["embedded", "payload", "redis"])
+        }),
+        "older name of snapshot_catalog_store_type",
+    ),
+    FlagSpec::new(
+        Group::Snapshot,
+        "snapshot_catalog_store_connstring",
+        "",
+        Kind::Text(|c, text| take(&mut c.snapshot.catalog_store_connstring, text)),
+        "redis://[user:password@]host:port[/db] of the catalog store",
+    )
+    .secret(),
+    FlagSpec::new(
+        Group::Snapshot,
+        "snapshot_catalog_backend_connstring",
+        "",
+        Kind::Text(|c, text| take(&mut c.snapshot.catalog_store_connstring, text)),
+        "older name of snapshot_catalog_store_connstring",
+    )
+    .secret(),
     FlagSpec::new(
         Group::Log,
         "logtostderr",

@@ -15,13 +15,6 @@ const fn later(
     FlagSpec::new(group, name, default, kind, help).status(Status::Later)
 }
 
-/// Stores `text` unless it is empty, so that an empty older name does not undo the newer one.
-fn take(field: &mut String, text: &str) {
-    if !text.is_empty() {
-        text.clone_into(field);
-    }
-}
-
 pub(super) const FLAGS: &[FlagSpec] = &[
     later(
         Group::Storage,
@@ -154,55 +147,6 @@ pub(super) const FLAGS: &[FlagSpec] = &[
         "2",
         Kind::Whole64(0, u64::MAX, |_, _| {}),
         "replicas in memory that a hot object may have",
-    ),
-    later(
-        Group::Snapshot,
-        "snapshot_child_timeout_seconds",
-        "300",
-        Kind::Whole64(1, i64::MAX as u64, |c, sec| c.snapshot.timeout_sec = sec),
-        "seconds that one may take",
-    ),
-    later(
-        Group::Snapshot,
-        "snapshot_payload_backend_type",
-        "",
-        Kind::Text(|c, text| take(&mut c.snapshot.object_store_type, text)),
-        "older name of snapshot_object_store_type",
-    ),
-    later(
-        Group::Snapshot,
-        "snapshot_payload_store_type",
-        "",
-        Kind::Text(|c, text| take(&mut c.snapshot.object_store_type, text)),
-        "older name of snapshot_object_store_type",
-    ),
-    later(
-        Group::Snapshot,
-        "snapshot_catalog_backend_type",
-        "",
-        Kind::Text(|c, text| take(&mut c.snapshot.catalog_store_type, text)),
-        "older name of snapshot_catalog_store_type",
-    ),
-    later(
-        Group::Snapshot,
-        "snapshot_catalog_store_type",
-        "",
-        Kind::Text(|c, text| take(&mut c.snapshot.catalog_store_type, text)),
-        "embedded, payload or redis",
-    ),
-    later(
-        Group::Snapshot,
-        "snapshot_catalog_backend_connstring",
-        "",
-        Kind::Text(|c, text| take(&mut c.snapshot.catalog_store_connstring, text)),
-        "older name of snapshot_catalog_store_connstring",
-    ),
-    later(
-        Group::Snapshot,
-        "snapshot_catalog_store_connstring",
-        "",
-        Kind::Text(|c, text| take(&mut c.snapshot.catalog_store_connstring, text)),
-        "how the catalog store is reached",
     ),
     later(
         Group::Snapshot,

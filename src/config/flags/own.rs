@@ -3,7 +3,7 @@
 //! A row that is not built yet would have the status `Later` and be refused when given: each of them asks for
 //! safety that ignoring it would silently withhold.
 
-use super::super::sections::{Durability, PeerAddress, RestoreSurvival, Secret};
+use super::super::sections::{Durability, PeerAddress, RestoreSurvival, Secret, SnapshotTaker};
 use super::{FlagSpec, Group, Kind};
 
 /// Greatest sweep interval: the sweep is what frees memory of expired pins in the gauge and index.
@@ -87,6 +87,30 @@ pub(super) const FLAGS: &[FlagSpec] = &[
     .secret(),
     FlagSpec::new(
         Group::Raft,
+        "raft_tls_cert",
+        "",
+        Kind::Text(|c, text| c.raft.tls_cert = text.into()),
+        "PEM file with this node's certificate; with it, its key and its authority peers talk by mutual TLS",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Raft,
+        "raft_tls_key",
+        "",
+        Kind::Text(|c, text| c.raft.tls_key = text.into()),
+        "PEM file with the private key of raft_tls_cert",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Raft,
+        "raft_tls_ca",
+        "",
+        Kind::Text(|c, text| c.raft.tls_ca = text.into()),
+        "PEM file with the authority that has signed the certificates of all nodes",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Raft,
         "discovery_port",
         "",
         Kind::Checked("port", |c, text| {
@@ -130,6 +154,30 @@ pub(super) const FLAGS: &[FlagSpec] = &[
         "",
         Kind::Text(|c, text| c.snapshot.local_path = text.to_owned()),
         "root of the local store; empty takes MOONCAKE_SNAPSHOT_LOCAL_PATH, as the peer does",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Snapshot,
+        "snapshot_s3_root",
+        "",
+        Kind::Text(|c, text| c.snapshot.s3_root = text.to_owned()),
+        "s3://bucket/prefix; empty takes the bucket of MOONCAKE_AWS_BUCKET_NAME, as the peer does",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Snapshot,
+        "snapshot_taken_by",
+        "auto",
+        Kind::Checked("auto|leader|follower", |c, text| {
+            c.snapshot.taken_by = match text {
+                "auto" => SnapshotTaker::Auto,
+                "leader" => SnapshotTaker::Leader,
+                "follower" => SnapshotTaker::Follower,
+                _ => return Err("auto, leader or follower".into()),
+            };
+            Ok(None)
+        }),
+        "which node writes the files; auto is a follower with s3, the leader with a directory",
     )
     .own(),
     FlagSpec::new(

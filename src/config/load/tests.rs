@@ -232,6 +232,20 @@ fn contradictions_show_both_numbers() {
 }
 
 #[test]
+fn files_for_tls_come_together_or_not_at_all() {
+    let error = flags(&["--raft_tls_cert=a.pem", "--raft_tls_key=a.key"]).unwrap_err();
+    assert_eq!(
+        error,
+        "raft_tls_cert=a.pem is refused without raft_tls_ca; give all three files or none"
+    );
+    let error = flags(&["--raft_tls_ca=ca.pem"]).unwrap_err();
+    assert!(error.contains("without raft_tls_cert"), "{error}");
+    let whole = ["--raft_tls_cert=a.pem", "--raft_tls_key=a.key", "--raft_tls_ca=ca.pem"];
+    assert!(flags(&whole).unwrap().config.raft.uses_tls());
+    assert!(!flags(&[]).unwrap().config.raft.uses_tls());
+}
+
+#[test]
 fn flags_of_later_parts_are_named_in_one_warning() {
     let settings =
         flags(&["--enable_offload", "--enable_kv_events=true", "--enable_offload=false"]);

@@ -52,6 +52,15 @@ impl KeyPattern {
     }
 }
 
+/// Reads a pattern up to the first zero byte and searches what follows for it; for `probes`.
+pub(crate) fn probe(bytes: &[u8]) {
+    let at = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let (pattern, key) = bytes.split_at(at);
+    if let Ok(pattern) = KeyPattern::parse(pattern) {
+        let _ = pattern.is_in(key);
+    }
+}
+
 /// Between a word's byte and another one, or the end of the key; and everywhere else.
 const WORD_BOUNDARY: &str =
     "(?:(?<=[0-9A-Z_a-z])(?![0-9A-Z_a-z])|(?<![0-9A-Z_a-z])(?=[0-9A-Z_a-z]))";

@@ -27,18 +27,10 @@ pub async fn copy_start(
     service: &Service,
     request: CopyStartRequest<&[u8]>,
 ) -> Answer<CopyStarted> {
-    let started = start(
-        service,
-        TransferStart {
-            client: request.client_id,
-            tenant: None,
-            key: Key(request.key.to_vec()),
-            kind: TransferKind::Copy,
-            source: name(request.src_segment),
-            targets: names(&request.tgt_segments),
-        },
-    );
-    Ok(started.await?.map(|started| CopyStartResponse {
+    let (of, from) = ((request.client_id, request.key), request.src_segment);
+    let targets = names(&request.tgt_segments);
+    let started = start(service, TransferKind::Copy, of, from, targets).await?;
+    Ok(started.map(|started| CopyStartResponse {
         source: convert::descriptor(started.source),
         targets: convert::descriptors(started.targets),
     }))
@@ -48,18 +40,10 @@ pub async fn move_start(
     service: &Service,
     request: MoveStartRequest<&[u8]>,
 ) -> Answer<MoveStarted> {
-    let started = start(
-        service,
-        TransferStart {
-            client: request.client_id,
-            tenant: None,
-            key: Key(request.key.to_vec()),
-            kind: TransferKind::Move,
-            source: name(request.src_segment),
-            targets: vec![name(request.tgt_segment)],
-        },
-    );
-    Ok(started.await?.map(|started| MoveStartResponse {
+    let (of, from) = ((request.client_id, request.key), request.src_segment);
+    let targets = vec![name(request.tgt_segment)];
+    let started = start(service, TransferKind::Move, of, from, targets).await?;
+    Ok(started.map(|started| MoveStartResponse {
         source: convert::descriptor(started.source),
         target: started.targets.into_iter().next().map(convert::descriptor),
     }))
@@ -118,8 +102,13 @@ pub fn names(list: &[&[u8]]) -> Vec<Arc<str>> {
 
 async fn start(
     service: &Service,
-    start: TransferStart,
+    kind: TransferKind,
+    (client, key): (ClientId, &[u8]),
+    source: &[u8],
+    targets: Vec<Arc<str>>,
 ) -> Answer<Result<TransferStarted, ErrorCode>> {
+    let (key, source) = (Key(key.to_vec()), name(source));
+    let start = TransferStart { client, tenant: None, key, kind, source, targets };
     match service.node.propose(&Command::TransferStart(start)).await? {
         Reply::Transfer(started) => Ok(started),
         other => Err(unexpected(&other)),

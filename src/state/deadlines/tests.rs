@@ -116,6 +116,45 @@ fn a_million_pins_cost_at_most_48_bytes_each_and_give_them_back() {
     assert!(index.bytes() <= 48 * 2 * HEAP_FLOOR, "{}", index.bytes());
 }
 
+/// The place of an object in this shard and slot.
+fn place(shard: u32, slot: u32) -> ObjectRef {
+    ObjectRef(slot << SHARD_BITS | shard)
+}
+
+#[test]
+fn pins_of_one_millisecond_are_taken_by_shard_whatever_their_slots() {
+    let mut index = DeadlineIndex::new();
+    for (shard, slot) in [(2, 0), (1, 9), (1, 3), (3, 1)] {
+        index.register(Deadline(5), place(shard, slot));
+    }
+    index.register(Deadline(4), place(7, 7));
+    let taken = index.take_before(Millis(5), 2, Millis(5));
+    let places: Vec<ObjectRef> = taken.into_iter().map(|(_, object)| object).collect();
+    assert_eq!(places, [place(7, 7), place(1, 3), place(1, 9)]);
+    assert_eq!(index.take_before(Millis(9), 0, Millis(4)), [], "state time has not come to it");
+    assert_eq!(index.take_before(Millis(9), 0, Millis(5)).len(), 2);
+}
+
+#[test]
+fn a_bound_holds_about_as_many_pins_as_wanted_and_always_the_first() {
+    let mut index = DeadlineIndex::new();
+    assert_eq!(index.due_bound(Millis(9), 3), None);
+    for shard in 0..100 {
+        for slot in 0..10 {
+            index.register(Deadline(5), place(shard, slot));
+        }
+    }
+    assert_eq!(index.due_bound(Millis(4), 3), None, "nothing is due yet");
+    assert_eq!(index.due_bound(Millis(5), 3), Some((Millis(5), 1)), "one shard at least");
+    let mut sweeps = 0;
+    while let Some((until, shards)) = index.due_bound(Millis(5), 35) {
+        let taken = index.take_before(until, shards, Millis(5)).len();
+        assert!((1..=35).contains(&taken), "{taken}");
+        sweeps += 1;
+    }
+    assert_eq!((index.len(), sweeps), (0, 34));
+}
+
 #[derive(Clone, Debug)]
 enum Op {
     Register(u64, u32),

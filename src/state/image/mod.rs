@@ -5,6 +5,7 @@
 //! leader-local and are written as 0 here. The bytes are the peer's snapshot files and our extension in one
 //! container: one codec, two callers (`snapshot` crate).
 
+mod leases;
 mod load;
 mod prepare;
 mod record;
@@ -29,6 +30,7 @@ use super::tasks::TaskTable;
 use super::transfer::Transfers;
 use crate::model::{ClientId, Millis, Tenant};
 
+pub use leases::{LEASE_BYTES_MAX, LEASES_MAX, Leases};
 pub use prepare::{Prepared, prepare};
 
 /// A state that cannot be read back.

@@ -11,8 +11,8 @@ use snapshot::{
     TaskImage, TransferImage, WriteImage,
 };
 
-use super::FrozenState;
 use super::record::{RECORD_VERSION, SECTION, StateRecord};
+use super::{FrozenState, Leases};
 use crate::alloc::{OffsetAllocator, RawAllocator};
 use crate::model::ids::{placement_hash, shard_of};
 use crate::model::{
@@ -35,7 +35,7 @@ impl FrozenState {
     pub fn save(self, to: &mut dyn Write) -> std::io::Result<()> {
         let mut extension = self.extension();
         extension.sections.extend(self.exact_sections().map_err(std::io::Error::other)?);
-        let payloads = self.encode(extension, false).map_err(std::io::Error::other)?;
+        let payloads = self.encode(extension, &|_| 0).map_err(std::io::Error::other)?;
         snapshot::write_container(&payloads, to).map_err(std::io::Error::other)
     }
 
@@ -45,27 +45,37 @@ impl FrozenState {
     }
 
     /// The files of a catalog snapshot of the state at this entry of this term, with the read leases that this
-    /// leader has granted so far.
+    /// leader has granted so far or, at a follower, those that it was given.
     ///
     /// Errors: those of the compression library, or a file beyond the format's bounds.
     pub fn payloads(
         &self,
         applied_index: u64,
         applied_term: u64,
+        given: Option<&Leases>,
     ) -> Result<snapshot::Payloads, snapshot::SnapshotError> {
-        self.encode(Extension { applied_index, applied_term, ..self.extension() }, true)
+        let extension = Extension { applied_index, applied_term, ..self.extension() };
+        match given {
+            None => self.encode(extension, &|object| self.lease_end(object).0),
+            Some(leases) => self.encode(extension, &|object| leases.end_ms(object)),
+        }
+    }
+
+    /// Number of objects.
+    pub fn objects(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.len() as u64).sum()
     }
 
     fn encode(
         &self,
         mut extension: Extension,
-        has_leases: bool,
+        lease_ms: &dyn Fn(&Object) -> u64,
     ) -> Result<snapshot::Payloads, snapshot::SnapshotError> {
         let mut encoder = SnapshotEncoder::new()?;
         for (index, mut objects) in (0_u16..).zip(self.placed()) {
             objects.sort_unstable_by(|a, b| self.name_of(a).cmp(&self.name_of(b)));
             objects.iter().for_each(|object| self.note_progress(object, &mut extension));
-            let images = objects.iter().map(|object| self.object_image(object, has_leases));
+            let images = objects.iter().map(|object| self.object_image(object, lease_ms(object)));
             encoder.shard(index, images)?;
         }
         encoder.finish(&self.globals(extension))
@@ -101,7 +111,7 @@ impl FrozenState {
 
     /// The end of an object's read lease. That of its group counts even if the object joined since: saying
     /// too much keeps an object over a restore, saying too little loses one.
-    fn lease_end(&self, object: &Object) -> Millis {
+    pub(super) fn lease_end(&self, object: &Object) -> Millis {
         let by_group = self.frozen_group(object).map(|group| group.leased_until);
         object.lease.end().max(by_group.unwrap_or_default())
     }
@@ -121,14 +131,14 @@ impl FrozenState {
         uuid(writer.0)
     }
 
-    fn object_image(&self, object: &Object, has_leases: bool) -> ObjectImage {
+    fn object_image(&self, object: &Object, lease_ms: u64) -> ObjectImage {
         let replica = |replica: &Replica| self.replica_image(replica, object.size);
         ObjectImage {
             name: self.object_name(object),
             writer: self.writer_of(object),
             put_start_ms: object.put_start.0,
             size: object.size,
-            lease_ms: if has_leases { self.lease_end(object).0 } else { 0 },
+            lease_ms,
             soft_pin_ms: object.pin().map(|deadline| deadline.0),
             data_type: object.data_type,
             replicas: object.replicas.iter().map(replica).collect(),

@@ -14,7 +14,7 @@ use crate::model::{
 };
 use crate::state::command::{
     ClearReplicas, Command, End, EndItem, Entry, ExpiredClient, Remove, Revoke, Stamp, Start,
-    StartItem, Sweep, WriteConfig, WriteRules,
+    StartItem, Sweep, SweepPins, WriteConfig, WriteRules,
 };
 use crate::state::encode::{decode, encode};
 use crate::state::evict::{Evict, Victim};
@@ -71,6 +71,7 @@ commands! {
     RestoreFinish,
     RestoreAbort,
     RestoreDecide,
+    SweepPins,
 }
 
 fn writes() -> Vec<Command> {
@@ -249,6 +250,7 @@ fn samples() -> Vec<Command> {
     samples.extend(later());
     samples.extend(transfers());
     samples.extend(restores());
+    samples.push(Command::SweepPins(SweepPins { until: Millis(18), shards: 19 }));
     samples
 }
 

@@ -10,9 +10,11 @@ use proptest::prelude::*;
 
 use super::script::{Script, Step, opening, plain_step};
 use super::world::memory;
+use crate::model::ids::shard_of;
 use crate::model::time::INSTANT_MS_MAX;
 use crate::model::{ClientId, ErrorCode, PinRequest, ReplicaSelect, SegmentId};
-use crate::state::command::{Command, End, Remove, Revoke, Start, StartItem, Sweep};
+use crate::state::command::{Command, End, Remove, Revoke, Start, StartItem, Sweep, SweepPins};
+use crate::state::table::table_hash;
 use crate::state::{Entry, Reply, State};
 
 type Outcome = Result<(), ErrorCode>;
@@ -190,6 +192,19 @@ impl Model {
         }
     }
 
+    /// The same for pins in the order of deadlines and shards.
+    fn sweep_some_pins(&mut self, sweep: &SweepPins) {
+        let now = self.now;
+        for ((tenant, key), write) in &mut self.writes {
+            let tenant = crate::model::Tenant::parse(tenant).unwrap();
+            let shard = shard_of(table_hash(&tenant, key)) as u16;
+            let is_due = |deadline: u64| {
+                deadline <= now && (deadline, shard) < (sweep.until.0, sweep.shards)
+            };
+            write.deadline = write.deadline.filter(|deadline| !is_due(*deadline));
+        }
+    }
+
     /// With room for all, everything that is due goes.
     fn sweep_memory(&mut self, sweep: &Sweep) {
         let (now, timeout) = (self.now, sweep.release_timeout_ms);
@@ -241,6 +256,7 @@ impl Model {
                 self.sweep_pins(sweep);
                 self.sweep_memory(sweep);
             }
+            (Command::SweepPins(sweep), Reply::Swept(_)) => self.sweep_some_pins(sweep),
             _ => self.follow_rooms(state),
         }
     }

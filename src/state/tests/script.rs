@@ -16,7 +16,7 @@ use crate::model::{
 use crate::state::State;
 use crate::state::command::{
     ClearReplicas, Command, End, EndItem, Entry, ExpiredClient, Key, Remove, Revoke, Stamp, Start,
-    StartItem, Sweep, WriteConfig, WriteRules,
+    StartItem, Sweep, SweepPins, WriteConfig, WriteRules,
 };
 use crate::state::evict::{Evict, Victim, incarnation};
 use crate::state::guard::Published;
@@ -48,6 +48,7 @@ pub enum Act {
     Drain { n: u64, allocations_max: u32 },
     Expire { by: u64, is_current: bool },
     Sweep { back: u64, items_max: u32 },
+    SweepPins { back: u64, shards: u16 },
     MetadataPut { name: u8, value: u8 },
     MetadataDelete { name: u8 },
     Lead { term: u64 },
@@ -145,6 +146,8 @@ fn act() -> impl Strategy<Value = Act> {
         2 => (by(), any::<bool>()).prop_map(|(by, is_current)| Act::Expire { by, is_current }),
         5 => (prop_oneof![Just(0), 0..50_000_u64], items_max)
             .prop_map(|(back, items_max)| Act::Sweep { back, items_max }),
+        3 => (prop_oneof![Just(0), 0..50_000_u64], 0..1_100_u16)
+            .prop_map(|(back, shards)| Act::SweepPins { back, shards }),
         1 => (0..4_u8, 0..3_u8).prop_map(|(name, value)| Act::MetadataPut { name, value }),
         1 => (0..4_u8).prop_map(|name| Act::MetadataDelete { name }),
         1 => (1..9_u64).prop_map(|term| Act::Lead { term }),
@@ -290,6 +293,10 @@ fn command(act: &Act, state: &State, now: Millis) -> Command {
             let pins_until = Millis(now.0.saturating_sub(back));
             let release_timeout_ms = RULES.release_timeout_ms;
             Command::Sweep(Sweep { pins_until, items_max, release_timeout_ms, tasks: TASK_RULES })
+        }
+        Act::SweepPins { back, shards } => {
+            let until = Millis(now.0.saturating_sub(back));
+            Command::SweepPins(SweepPins { until, shards })
         }
         Act::MetadataPut { name, value } => {
             Command::MetadataPut { key: metadata_key(name), value: Key(vec![value; 5]) }

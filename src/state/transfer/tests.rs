@@ -375,6 +375,28 @@ fn a_transfer_that_never_ends_is_dropped_after_the_release_timeout() {
 }
 
 #[test]
+fn a_put_over_a_half_copied_key_leaves_the_copys_memory_alone_until_its_own_release_time() {
+    let mut world = World::new();
+    world.put("k");
+    world.now += RELEASE_MS;
+    world.start(TransferKind::Copy, "a", &["b"]).unwrap();
+    world.unmount(1);
+    assert_eq!(world.replicas(), told(&[("b", false)]));
+    // The key was put long ago; the copy may be being written now.
+    world.start_put("k", PinRequest::Preserve);
+    let copied = world.used("b");
+    world.sweep();
+    assert_eq!(world.used("b"), copied);
+    world.now += RELEASE_MS - 1;
+    world.sweep();
+    let early = world.used("b");
+    world.now += 1;
+    world.sweep();
+    assert_eq!(early - world.used("b"), 1_000);
+    assert_eq!(world.state.check(), Vec::<String>::new());
+}
+
+#[test]
 fn copies_and_moves_leave_the_soft_pin_as_it_is() {
     let mut world = World::new();
     world.start_put("k", PinRequest::Enable(Ttl(50_000)));

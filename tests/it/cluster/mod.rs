@@ -4,5 +4,6 @@
 mod crash;
 mod handover;
 mod operator;
+mod reports;
 pub mod trio;
 mod view;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use serde_json::Value as Json;
 use tempfile::TempDir;
 
@@ -109,6 +110,11 @@ impl Trio {
     /// SIGKILL.
     pub fn kill(&mut self, at: usize) {
         self.nodes[at].process.kill();
+    }
+
+    /// Sends a signal and waits for nothing.
+    pub fn signal(&self, at: usize, signal: Signal) {
+        self.nodes[at].process.signal(signal);
     }
 
     /// SIGTERM; answers how the process ended.

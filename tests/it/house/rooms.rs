@@ -36,12 +36,16 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("discovery", &["node", "model", "clock", "config", "metrics"]),
-    ("snapshotter", &["node", "model", "clock", "config", "metrics", "snapshot"]),
+    ("backup", &["model", "config", "snapshot"]),
+    (
+        "snapshotter",
+        &["backup", "node", "state", "model", "clock", "config", "metrics", "snapshot"],
+    ),
     ("restore", &["node", "state", "model", "config", "snapshot"]),
 ];
 
 /// The rooms at the top: people and the start, which may use everything below.
-const TOP: [&str; 5] = ["cli", "serve", "drill", "bench", "main"];
+const TOP: [&str; 6] = ["cli", "serve", "drill", "bench", "probes", "main"];
 
 #[test]
 fn rooms_use_only_the_rooms_below_them() {

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use mooncake_ha::model::ErrorCode;
-use mooncake_ha::wire::types::{ReplicaStatus, ReplicaType, ReplicateConfig};
+use mooncake_ha::wire::types::{ReplicaStatus, ReplicaType, ReplicateConfig, Segment};
 
-use crate::support::node::{TestNode, copies, pinned, place, plain, segment, until};
+use crate::support::node::{Caller, TestNode, copies, pinned, place, plain, segment, until};
 
 const MIB: u64 = 1 << 20;
 
@@ -174,16 +174,21 @@ async fn a22_a23_a24_preferred_segments_are_used_while_they_have_room() {
     assert!(elsewhere == ["s1"] || elsewhere == ["s2"], "{elsewhere:?}");
 }
 
-#[tokio::test]
-async fn a25_local_first_places_on_the_writers_host() {
-    let node = TestNode::start(&["--allocation_strategy=local_first"]).await;
+/// Segment `s1` on the host "east", `s2` on "west"; both of client 1.
+async fn two_hosts(node: &TestNode) -> Caller {
     let writer = node.caller(1).await;
     for (n, host) in [(1, "east"), (2, "west")] {
         let name = format!("s{n}");
-        let hosted = segment(n, &name, MIB);
-        let hosted = mooncake_ha::wire::types::Segment { host_id: host.as_bytes(), ..hosted };
+        let hosted = Segment { host_id: host.as_bytes(), ..segment(n, &name, MIB) };
         writer.mount(&hosted).await.unwrap();
     }
+    writer
+}
+
+#[tokio::test]
+async fn a25_local_first_places_on_the_writers_host() {
+    let node = TestNode::start(&["--allocation_strategy=local_first"]).await;
+    let writer = two_hosts(&node).await;
     let west = ReplicateConfig { host_id: b"west".as_slice(), ..plain() };
     for n in 0..6 {
         let started = writer.start(&format!("k{n}"), 10, &west).await.unwrap();
@@ -194,6 +199,30 @@ async fn a25_local_first_places_on_the_writers_host() {
     writer.start("fill", 600_000, &west).await.unwrap();
     let next = writer.start("next", 600_000, &west).await.unwrap();
     assert_eq!(place(&next[0]).0, "s1", "the next host in order");
+}
+
+#[tokio::test]
+async fn a26_by_default_a_write_goes_to_its_writers_host_only_if_it_asks_for_it() {
+    let node = TestNode::start(&[]).await;
+    let writer = two_hosts(&node).await;
+    for (host, name) in [("west", "s2"), ("east", "s1")] {
+        let near = ReplicateConfig {
+            host_id: host.as_bytes(),
+            prefer_alloc_in_same_node: true,
+            ..plain()
+        };
+        for n in 0..6 {
+            let started = writer.start(&format!("{host}{n}"), 10, &near).await.unwrap();
+            assert_eq!(place(&started[0]).0, name);
+        }
+    }
+    let mut places = BTreeSet::new();
+    for n in 0..64 {
+        let indifferent = ReplicateConfig { host_id: b"west".as_slice(), ..plain() };
+        let started = writer.start(&format!("any{n}"), 10, &indifferent).await.unwrap();
+        places.insert(place(&started[0]).0);
+    }
+    assert_eq!(places.len(), 2, "64 writes that do not ask went to one host");
 }
 
 #[tokio::test]

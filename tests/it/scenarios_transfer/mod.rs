@@ -1,8 +1,9 @@
 //! RPC-level scenarios over the real wire, named by their number in the scenario list: F eviction, H copies,
-//! moves and tasks, and the rows of C and D that belong to them.
+//! moves and tasks, the rows of C and D that belong to them, and public reports on the peer.
 
 mod eviction;
 mod order;
+mod reports;
 mod tasks;
 mod transfers;
 

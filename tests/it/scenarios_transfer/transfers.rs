@@ -70,6 +70,28 @@ async fn h2_h3_d10_an_open_copy_is_its_starters_alone_and_keeps_the_object() {
 }
 
 #[tokio::test]
+async fn b12_an_upsert_of_a_key_that_is_being_copied_is_refused_and_changes_nothing() {
+    let (node, [a, b, _]) = scene(&[]).await;
+    a.copy_start("k", "s1", &["s2"]).await.unwrap();
+    let before = a.replicas("k").await.unwrap();
+    for slice_length in [1024, 4096] {
+        let request = r::PutStartRequest {
+            client_id: b.id,
+            key: b"k".as_slice(),
+            slice_length,
+            config: plain(),
+            tenant_id: TENANT,
+        };
+        let refusal = b.call::<c::UpsertStart>(&request).await.unwrap_err();
+        assert_eq!(refusal, E::ObjectHasReplicationTask);
+    }
+    assert_eq!(a.replicas("k").await.unwrap(), before);
+    assert_eq!(a.copy_end("k").await, Ok(()));
+    assert_eq!(a.places("k").await, ["s1", "s2"]);
+    node.assert_sound();
+}
+
+#[tokio::test]
 async fn h6_without_a_copy_or_move_there_is_none_to_end() {
     let (_node, [a, ..]) = scene(&[]).await;
     for key in ["k", "absent"] {

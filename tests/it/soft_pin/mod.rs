@@ -3,7 +3,7 @@
 //! `docs/soft-pin.md` leads from each clause of the RFC to these tests. The state's own stories are in
 //! `src/state/tests/soft_pin.rs`; here are the request rules, the sweep by the worker, and reads.
 
-mod page;
+mod edges;
 
 use mooncake_ha::model::ErrorCode;
 use mooncake_ha::model::time::INSTANT_MS_MAX;

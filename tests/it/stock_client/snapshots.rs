@@ -51,7 +51,7 @@ fn a_snapshot_verifies_clean_and_the_peer_restores_its_keys() {
     assert_eq!(client.put_batch(&values, &WriteConfig::soft_pin_for(3_600_000)), 0);
     let program = env!("CARGO_BIN_EXE_mooncake-ha");
     let asked = Command::new(program)
-        .args(["snapshot", "take", "--admin", &master.http().url("/")])
+        .args(["snapshot", "take", "--json", "--admin", &master.http().url("/")])
         .output()
         .unwrap();
     assert_eq!(asked.status.code(), Some(0), "{asked:?}");

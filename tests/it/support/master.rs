@@ -40,18 +40,41 @@ impl Master {
         let program = PathBuf::from(env!("CARGO_BIN_EXE_mooncake-ha"));
         let mut args = vec!["serve".to_owned()];
         args.push(format!("--data_dir={}", dir.join("data").display()));
-        Master::start(Kind::Ours, program, args, dir, flags)
+        Master::start(Kind::Ours, program, args, dir, flags, &[])
+    }
+
+    /// As [`Master::ours`], with variables of the environment.
+    pub fn ours_with(dir: &Path, flags: &[&str], env: &[(String, String)]) -> Self {
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_mooncake-ha"));
+        let data = format!("--data_dir={}", dir.join("data").display());
+        Master::start(Kind::Ours, program, vec!["serve".to_owned(), data], dir, flags, env)
     }
 
     /// Starts the peer on free ports.
     pub fn peer(program: &Path, dir: &Path, flags: &[&str]) -> Self {
         let args = vec!["--logtostderr".to_owned()];
-        Master::start(Kind::Peer, program.to_owned(), args, dir, flags)
+        Master::start(Kind::Peer, program.to_owned(), args, dir, flags, &[])
     }
 
-    fn start(kind: Kind, program: PathBuf, args: Vec<String>, dir: &Path, flags: &[&str]) -> Self {
+    /// Starts the peer, which restores from `root`.
+    pub fn peer_restoring(program: &Path, root: &Path, dir: &Path) -> Self {
+        let args = vec!["--logtostderr".to_owned()];
+        let root = root.display().to_string();
+        let env = [("MOONCAKE_SNAPSHOT_LOCAL_PATH".to_owned(), root)];
+        let flags = ["--enable_snapshot_restore", "--snapshot_object_store_type=local"];
+        Master::start(Kind::Peer, program.to_owned(), args, dir, &flags, &env)
+    }
+
+    fn start(
+        kind: Kind,
+        program: PathBuf,
+        args: Vec<String>,
+        dir: &Path,
+        flags: &[&str],
+        env: &[(String, String)],
+    ) -> Self {
         let ports = [free_port(), free_port(), free_port()];
-        Master::start_on(kind, program, args, dir, flags, ports)
+        Master::start_on(kind, program, args, dir, flags, env, ports)
     }
 
     fn start_on(
@@ -60,6 +83,7 @@ impl Master {
         mut args: Vec<String>,
         dir: &Path,
         flags: &[&str],
+        env: &[(String, String)],
         ports: [u16; 3],
     ) -> Self {
         let [rpc, admin, metadata] = ports;
@@ -67,7 +91,8 @@ impl Master {
         args.push(format!("--metrics_port={admin}"));
         args.push(format!("--http_metadata_server_port={metadata}"));
         args.extend(flags.iter().map(|&flag| flag.to_owned()));
-        let process = Process::new("master", program, args, dir.join("master.log"));
+        let mut process = Process::new("master", program, args, dir.join("master.log"));
+        process.set_env(env);
         let mut master = Master { kind, process, rpc, metadata, http: Http::new(admin) };
         master.start_again();
         master
@@ -98,7 +123,7 @@ impl Master {
     ) -> Self {
         let admin = self.http.url("").rsplit(':').next().and_then(|port| port.parse().ok());
         let ports = [self.rpc, admin.expect("a port"), self.metadata];
-        Master::start_on(kind, program, args, dir, flags, ports)
+        Master::start_on(kind, program, args, dir, flags, &[], ports)
     }
 
     /// Starts the process with the same ports and directory, and waits until it serves.

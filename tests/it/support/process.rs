@@ -19,6 +19,7 @@ pub struct Process {
     name: String,
     program: PathBuf,
     args: Vec<String>,
+    env: Vec<(String, String)>,
     log: PathBuf,
     child: Option<Child>,
 }
@@ -26,7 +27,12 @@ pub struct Process {
 impl Process {
     /// Remembers what to run; `start` runs it.
     pub fn new(name: &str, program: PathBuf, args: Vec<String>, log: PathBuf) -> Self {
-        Process { name: name.to_owned(), program, args, log, child: None }
+        Process { name: name.to_owned(), program, args, env: Vec::new(), log, child: None }
+    }
+
+    /// Variables that the program gets beside this process's own.
+    pub fn set_env(&mut self, env: &[(String, String)]) {
+        self.env = env.to_vec();
     }
 
     /// Starts the program. Output is appended to the log.
@@ -35,6 +41,7 @@ impl Process {
         let log = File::options().create(true).append(true).open(&self.log).unwrap();
         let child = Command::new(&self.program)
             .args(&self.args)
+            .envs(self.env.clone())
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
