@@ -130,7 +130,7 @@ pub async fn drive(
             Some(_) if driver.link.try_receive().map_err(lost)? => {}
             Some(_) => tokio::task::yield_now().await,
         }
-        while let Some(frame) = driver.link.next().map_err(lost)? {
+        while let Some(frame) = driver.link.next_answer().map_err(lost)? {
             driver.take(&frame)?;
         }
     }

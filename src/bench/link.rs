@@ -67,7 +67,7 @@ impl Link {
     }
 
     /// The next answer that has arrived as a whole. Errors: `InvalidData` for bytes that are no answer.
-    pub fn next(&mut self) -> io::Result<Option<ResponseFrame>> {
+    pub fn next_answer(&mut self) -> io::Result<Option<ResponseFrame>> {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         let Some((head, length)) = ResponseHead::parse(&self.input).map_err(invalid)? else {
             return Ok(None);

@@ -103,7 +103,7 @@ async fn look(probe: ProbeShape, stop: Arc<AtomicBool>) -> Result<Seen, BenchErr
             probe.shape.send(&unit, 0, probe.client, now, &mut link);
             link.flush().await.map_err(lost)?;
             let frame = loop {
-                if let Some(frame) = link.next().map_err(lost)? {
+                if let Some(frame) = link.next_answer().map_err(lost)? {
                     break frame;
                 }
                 link.receive().await.map_err(lost)?;

@@ -187,8 +187,13 @@ impl MasterNode {
         })
     }
 
+    /// When the last read lease of a key ends, its own or its group's.
     fn lease_end(&self, key: &[u8]) -> Millis {
-        self.look_at(key, |object| object.map(|object| object.lease.end()).unwrap_or_default())
+        let view = self.machine().view();
+        let hash = table_hash(&Tenant::default(), key);
+        view.table.look_filed(hash, TenantIdx(0), key, |found| {
+            found.map(|(at, object)| view.lease_end(at, object)).unwrap_or_default()
+        })
     }
 
     fn unfence(&self, key: &[u8]) {

@@ -146,7 +146,7 @@ fn a_snapshot_that_is_given_up_leaves_nothing_behind() {
     let first = publish(&catalog, 0).unwrap();
     let before = store.keys();
     let payloads = encode_image(&Image::default()).unwrap();
-    for files in 0..5 {
+    for files in 0..5_u32 {
         let left = std::cell::Cell::new(files);
         let go_on = || left.replace(left.get().saturating_sub(1)) > 0;
         let id = catalog.next_id(START_MS + HOUR_MS).unwrap();

@@ -171,12 +171,24 @@ impl Exported {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use snapshot::{ObjectImage, ReplicaImage, ReplicaPlace};
+    use snapshot::{ObjectImage, ObjectName, ReplicaImage, ReplicaPlace, Uuid};
 
     fn object(status: ReplicaStatus, lease_ms: u64) -> ObjectImage {
         let place = ReplicaPlace::Disk { path: "p".into(), size: 1 };
         let replicas = vec![ReplicaImage { id: 1, status, place }];
-        ObjectImage { lease_ms, replicas, ..ObjectImage::default() }
+        ObjectImage {
+            name: ObjectName { tenant: "default".into(), key: Box::from(&b"k"[..]) },
+            writer: Uuid::default(),
+            put_start_ms: 0,
+            size: 1,
+            lease_ms,
+            soft_pin_ms: None,
+            data_type: 0,
+            replicas,
+            hard_pinned: false,
+            group: Box::default(),
+            checksum: None,
+        }
     }
 
     #[test]

@@ -66,12 +66,14 @@ pub fn check_pins(
                     }
                 }
                 (None, _) if gone.allows(write, sample.begun) => {}
-                (None, _) if write.ended < sample.begun && !is_over(write, *ttl_ms, sample) => {
-                    if lost.insert(write.key, ()).is_none() {
-                        let at = sample.begun.seconds();
-                        let what = format!("{} is not pinned any more at {at:.3} s", name());
-                        findings.add(Kind::PinLost, sample.begun, what);
-                    }
+                (None, _)
+                    if write.ended < sample.begun
+                        && !is_over(write, *ttl_ms, sample)
+                        && lost.insert(write.key, ()).is_none() =>
+                {
+                    let at = sample.begun.seconds();
+                    let what = format!("{} is not pinned any more at {at:.3} s", name());
+                    findings.add(Kind::PinLost, sample.begun, what);
                 }
                 _ => {}
             }

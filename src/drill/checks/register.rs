@@ -86,7 +86,7 @@ impl<'h> Register<'h> {
     /// The newest state that was acknowledged before `at`.
     fn acknowledged(&self, at: Moment) -> usize {
         let is_known = |write: &&Write| write.outcome == Outcome::Done && write.ended < at;
-        self.writes.iter().rposition(|write| is_known(write)).map_or(0, |index| index + 1)
+        self.writes.iter().rposition(is_known).map_or(0, |index| index + 1)
     }
 
     /// The newest state that was asked for before `at`.
@@ -122,7 +122,7 @@ impl<'h> Register<'h> {
         high: usize,
     ) -> Result<usize, Kind> {
         let is_it = |write: &&Write| matches!(&write.written, Written::Object { id, .. } if Some(*id) == seen);
-        let found = self.writes.iter().position(|write| is_it(write)).ok_or(Kind::WrongPlace)?;
+        let found = self.writes.iter().position(is_it).ok_or(Kind::WrongPlace)?;
         let state = found + 1;
         if state < low {
             let is_removed = self.is_absent(low);

@@ -177,7 +177,7 @@ fn the_lease_of_a_group_is_in_a_catalog_snapshot_for_each_of_its_members() {
     put(&mut world, "c", "h");
     let until = world.now + 3_000;
     world.state.view().lease_group(group(&world, "a"), Deadline(until));
-    let payloads = world.state.freeze().payloads(1, 1).unwrap();
+    let payloads = world.state.freeze().payloads(1, 1, None).unwrap();
     let leases = leases_in(&payloads);
     assert_eq!((leases["a"], leases["b"]), (until, until));
     assert!(leases["c"] < until);

@@ -26,7 +26,7 @@ struct Sent {
 }
 
 fn sent(world: &World, now: u64, survival: Survival, part_bytes: usize) -> Sent {
-    let payloads = world.state.freeze().payloads(1, 1).unwrap();
+    let payloads = world.state.freeze().payloads(1, 1, None).unwrap();
     let mut image = decode_image(&payloads, &Limits::default()).unwrap().image;
     let findings = &mut Findings::default();
     let now = normalize(&mut image, now, survival, findings).unwrap().now_ms;
@@ -248,7 +248,7 @@ fn the_returning_client_gives_its_segment_what_the_snapshot_lacked() {
 
 /// The same image as it comes from files without our extension.
 fn without_extension(saved: &World, now: u64, sent: Sent) -> Sent {
-    let mut payloads = saved.state.freeze().payloads(1, 1).unwrap();
+    let mut payloads = saved.state.freeze().payloads(1, 1, None).unwrap();
     payloads.extension = None;
     let mut image = decode_image(&payloads, &Limits::default()).unwrap().image;
     normalize(&mut image, now, Survival::Rfc, &mut Findings::default()).unwrap();

@@ -25,7 +25,7 @@ pub async fn image_of_300() -> Image {
     let sizes = vec![1024; keys.len()];
     assert!(owner.batch_start(&keys, &sizes, &plain()).await.iter().all(Result::is_ok));
     assert!(owner.batch_end(&keys).await.iter().all(Result::is_ok));
-    let payloads = node.master().freeze().payloads(1, 1).unwrap();
+    let payloads = node.master().freeze().payloads(1, 1, None).unwrap();
     decode_image(&payloads, &Limits::default()).unwrap().image
 }
 

@@ -118,7 +118,7 @@ fn what_lay_in_memory_that_is_gone_may_be_absent_from_then_on() {
         client.writes = vec![done(1, 2, object(1))];
         client.reads = vec![read(read_at, read_at + 1, Seen::Absent)];
         let endpoints = [endpoint.to_owned()].into();
-        let gone = Gone { from: Moment(10), endpoints, ..Gone::default() };
+        let gone = Gone { from: Moment(10), endpoints };
         let mut findings = Findings::default();
         check_keys(&[client], &gone, "r", &mut Looked::default(), &mut findings);
         findings.count(Kind::LostWrite)

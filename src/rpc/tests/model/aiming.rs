@@ -45,10 +45,8 @@ impl Model {
                 *key = self.aim_key(*key, Thing::has_done);
                 self.aim_names(*key, to);
             }
-            Act::Fetch { by, .. } => {
-                if *by == AIMED {
-                    *by = self.tasks.iter().find(|task| task.is_waiting()).map_or(1, |t| t.client);
-                }
+            Act::Fetch { by, .. } if *by == AIMED => {
+                *by = self.tasks.iter().find(|task| task.is_waiting()).map_or(1, |t| t.client);
             }
             Act::Complete { by, task, .. } => {
                 if *task == AIMED {
