@@ -235,12 +235,7 @@ fn how() -> impl Strategy<Value = How> {
         1 => (0..4_u8).prop_map(|action| (action, Some(7))),
         1 => Just((3, None)),
     ];
-    let group = prop_oneof![
-        4 => Just(None),
-        1 => Just(Some(0)),
-        4 => Just(Some(1)),
-        1 => Just(Some(2)),
-    ];
+    let group = prop_oneof![5 => Just(None), 1 => Just(Some(0)), 3 => (1..3_u8).prop_map(Some)];
     let preferred = prop_oneof![3 => Just(vec![]), 1 => prop::collection::vec(name(), 1..3)];
     let rare = (prop::bool::weighted(0.15), prop::bool::weighted(0.02));
     (copies, pin, group, preferred, rare).prop_map(

@@ -24,7 +24,7 @@ use hands::Hands;
 use model::{Model, Rules};
 
 /// Histories in one run of the tests.
-const CASES: u32 = 48;
+const CASES: u32 = 40;
 
 /// Shorter histories tried after one has failed.
 const SHRINKS_MAX: u32 = 500;
