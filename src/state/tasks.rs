@@ -258,7 +258,9 @@ impl State {
         rng: &mut Rng,
     ) -> Result<TaskId, ErrorCode> {
         let tenant = create.tenant.clone().unwrap_or_default();
-        if create.targets.is_empty() {
+        // Leaders draw ids at random; were one drawn twice, its first task could not be asked about any more.
+        let is_taken = self.tasks.get(create.id).is_some();
+        if create.targets.is_empty() || is_taken {
             return Err(ErrorCode::InvalidParams);
         }
         let object = self.find_existing(&tenant, &create.key.0);

@@ -71,6 +71,20 @@ impl World {
 }
 
 #[test]
+fn an_id_that_a_task_has_is_not_given_to_another() {
+    let mut world = World::new();
+    world.put("k");
+    world.copy_task(1);
+    assert_eq!(world.create(1, None, &["b"]), Err(ErrorCode::InvalidParams));
+    assert_eq!(world.fetch(1, 10), [id(1)]);
+    assert_eq!(
+        world.create(1, None, &["b"]),
+        Err(ErrorCode::InvalidParams),
+        "nor when it is fetched"
+    );
+}
+
+#[test]
 fn tasks_that_cannot_work_are_refused_in_the_peers_order_of_checks() {
     let mut world = World::new();
     assert_eq!(world.create(1, None, &[]), Err(ErrorCode::InvalidParams));

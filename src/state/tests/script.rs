@@ -90,7 +90,7 @@ fn select() -> impl Strategy<Value = ReplicaSelect> {
 fn pin() -> impl Strategy<Value = PinRequest> {
     prop_oneof![
         2 => Just(PinRequest::Preserve),
-        1 => Just(PinRequest::Disable),
+        2 => Just(PinRequest::Disable),
         5 => prop_oneof![Just(0), 1..200_000_u64, Just(u64::MAX)]
             .prop_map(|ttl| PinRequest::Enable(Ttl(ttl))),
     ]
@@ -192,7 +192,7 @@ fn transfer_act() -> impl Strategy<Value = Act> {
         2 => (by(), 0..3_u32).prop_map(|(by, tasks_max)| Act::Fetch { by, tasks_max }),
         2 => (by(), 0..20_u64, any::<bool>())
             .prop_map(|(by, id, is_success)| Act::Complete { by, id, is_success }),
-        2 => any::<bool>().prop_map(|is_published| Act::Snapshot { is_published }),
+        4 => prop::bool::weighted(0.3).prop_map(|is_published| Act::Snapshot { is_published }),
         1 => (names(), 0..60_000_u64)
             .prop_map(|(names, lease_ms)| Act::RemoveLeased { names, lease_ms }),
         3 => (names(), prop::bool::weighted(0.2), any::<bool>()).prop_map(

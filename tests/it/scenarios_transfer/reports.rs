@@ -107,7 +107,8 @@ async fn report_3203_an_end_without_a_start_does_not_complete_the_replica_of_a_c
 #[tokio::test]
 async fn report_3414_the_gaps_of_a_fragmented_segment_are_used_after_a_restart() {
     const BLOCK: u64 = 64 << 10;
-    let mut node = TestNode::start(&[]).await;
+    // Nothing is to be evicted from a segment that is filled to the brim.
+    let mut node = TestNode::start(&["--eviction_high_watermark_ratio=1"]).await;
     let writer = node.owner(1, MIB).await;
     let mut gaps = Vec::new();
     for n in 0..16 {
