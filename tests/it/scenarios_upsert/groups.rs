@@ -163,3 +163,17 @@ async fn groups_survive_a_restart() {
     writer.replicas("a").await.unwrap();
     assert_eq!(writer.remove("b", false).await, refused(ErrorCode::ObjectHasLease));
 }
+
+#[tokio::test]
+async fn a_forced_removal_keeps_memory_that_only_the_lease_of_the_group_lets_a_snapshot_bring_back()
+{
+    let node = TestNode::start(TTL).await;
+    let writer = node.owner(1, MIB).await;
+    writer.put("a", &in_group("g")).await;
+    writer.put("b", &in_group("g")).await;
+    node.pass(1_000);
+    assert!(writer.replicas("a").await.is_ok(), "leases b as well");
+    node.master().begin_snapshot().await.unwrap();
+    writer.remove("b", true).await.unwrap();
+    assert!(node.look(|state| state.discards().held_bytes()) > 0);
+}
