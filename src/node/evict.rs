@@ -29,6 +29,9 @@ const EVICTION_INTERVAL: Duration = Duration::from_millis(10);
 /// Objects looked at in one go.
 const LOOKS_PER_GO: u32 = 512;
 
+/// When a victim that the state has spared is proposed again.
+const SPARED_AGAIN_MS: u64 = 1_000;
+
 /// Batches of victims in the log at once: enough to keep it busy, too few to keep others waiting.
 const BATCHES_IN_FLIGHT_MAX: usize = 4;
 
@@ -391,6 +394,7 @@ impl<'a> Pass<'a> {
         };
         self.flying = self.flying.saturating_sub(picked.len() as u64);
         let is_unknown = matches!(freed, Err(NodeError::OutcomeUnknown(_)));
+        let is_decided = freed.is_ok();
         let freed = freed.unwrap_or_else(|error| {
             tracing::warn!(%error, "a batch of evictions was not done; it is tried again");
             self.has_failed = true;
@@ -402,6 +406,10 @@ impl<'a> Pass<'a> {
             if bytes > 0 {
                 self.passed.keys += 1;
                 self.passed.bytes += bytes;
+            } else if picked.has_left_order && is_decided {
+                // The state has spared it, as it does while a snapshot could bring its memory back.
+                let again = Millis(self.now.0.saturating_add(SPARED_AGAIN_MS));
+                self.order.put_back_until(picked.candidate, again);
             } else if picked.has_left_order {
                 self.order.put_back(picked.candidate, self.now);
             }

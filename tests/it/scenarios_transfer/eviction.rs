@@ -198,6 +198,26 @@ async fn soft_pinned_values_never_go_if_the_operator_says_so_and_nothing_is_trie
 }
 
 #[tokio::test]
+async fn values_whose_memory_a_snapshot_guards_are_not_tried_again_in_every_pass() {
+    let node = TestNode::start(ON_DEMAND).await;
+    let client = node.owner(1, ROOM).await;
+    node.master().begin_snapshot().await.unwrap();
+    let keys = fill(&client, "k", &pinned(Some(60_000))).await;
+    for _ in 0..20 {
+        let refused = client.start("more", 1024, &plain()).await.unwrap_err();
+        assert_eq!(refused, E::NoAvailableHandle);
+        node.pass(20);
+        tokio::time::sleep(std::time::Duration::from_millis(15)).await;
+    }
+    assert_eq!(left(&node, &keys), keys);
+    let tried = node.master().eviction_stats().attempted.load(Ordering::Relaxed);
+    assert!((1..=2).contains(&tried), "{tried} passes");
+    node.pass(60_000);
+    put_when_there_is_room(&node, &client, "more", &plain()).await;
+    node.assert_sound();
+}
+
+#[tokio::test]
 async fn values_that_are_being_read_stay_until_their_leases_end() {
     let node = TestNode::start(ON_DEMAND).await;
     let client = node.owner(1, ROOM).await;
