@@ -9,6 +9,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine, Snapshot};
@@ -22,8 +23,9 @@ use crate::types::{
     TypeConfig,
 };
 
-/// Entries applied before the worker lets other tasks of its thread run.
-const APPLY_BURST_MAX: usize = 256;
+/// How long the worker applies before it lets other tasks of its thread run. Those that it has just woken
+/// may be bound to this thread until then.
+const APPLY_BURST_MAX: Duration = Duration::from_micros(200);
 
 /// What openraft calls a snapshot.
 pub(crate) type RaftSnapshot =
@@ -175,17 +177,17 @@ impl RaftStateMachine<TypeConfig> for Adapter {
     where
         S: Stream<Item = Result<EntryResponder<TypeConfig>, io::Error>> + Unpin + Send,
     {
-        let mut burst = 0_usize;
+        let burst_max = u64::try_from(APPLY_BURST_MAX.as_nanos()).unwrap_or(u64::MAX);
+        let mut since = clock::boot_ns();
         while let Some(item) = entries.next().await {
             let (entry, responder) = item?;
             let reply = self.apply_one(entry)?;
             if let Some(responder) = responder {
                 responder.send(reply);
             }
-            burst += 1;
-            if burst >= APPLY_BURST_MAX {
-                burst = 0;
+            if clock::boot_ns().saturating_sub(since) >= burst_max {
                 tokio::task::yield_now().await;
+                since = clock::boot_ns();
             }
         }
         Ok(())

@@ -16,7 +16,7 @@ use crate::node::MasterNode;
 use crate::state::State;
 
 /// Overdue pins are counted up to here.
-const DUE_COUNTED_MAX: usize = 10_000;
+const DUE_COUNTED_MAX: usize = 1_000;
 
 /// Objects that are looked at for the count of read leases. Of more objects a part is looked at.
 const LEASE_LOOKS_MAX: u64 = 20_000;
@@ -92,7 +92,7 @@ fn collect_pins(node: &MasterNode, values: &mut Values) {
         values.number("master_soft_pin_key_count", index.len() as u64);
         values.number("master_deadline_index_size", index.len() as u64);
         values.number("master_deadline_heap_size", index.heap_len() as u64);
-        // The whole index is walked only while a sweep is late.
+        // Only while a sweep is late is there anything to count.
         match overdue {
             Some(_) => index.first_live(DUE_COUNTED_MAX).iter().filter(|pin| is_due(pin)).count(),
             None => 0,

@@ -331,7 +331,7 @@ pub const OWN: &[Spec] = &[
     gauge("master_deadline_heap_size", "entries of its heap, stale ones included"),
     gauge(
         "master_soft_pins_due",
-        "soft pins past their deadline that no sweep has ended yet; counted up to 10000",
+        "soft pins past their deadline that no sweep has ended yet; counted up to 1000",
     ),
     gauge("master_oldest_overdue_pin_ms", "how long the first of them is overdue; 0 if none is"),
     counter("master_soft_pins_expired_total", "soft pins ended by sweeps of this process"),

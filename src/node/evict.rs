@@ -375,7 +375,7 @@ impl<'a> Pass<'a> {
             let command = Command::Evict(Evict { victims, spares_soft_pinned });
             let node = self.node.clone();
             self.flights.spawn(async move {
-                let freed = match node.propose(&command).await {
+                let freed = match node.propose_work(&command).await {
                     Ok(Reply::Evicted(freed)) => Ok(freed),
                     Ok(other) => Err(NodeError::OutcomeUnknown(format!("{other:?}"))),
                     Err(error) => Err(error),

@@ -12,8 +12,9 @@ use tokio::time::Instant;
 
 use crate::leader::arrivals::Arrivals;
 use crate::metrics::histogram::Histogram;
-use crate::state::image::FrozenState;
+use crate::state::image::{FrozenState, ImageError};
 use crate::state::leadership::Leadership;
+use crate::state::restore::Preloaded;
 use crate::state::view::View;
 use crate::state::{Reply, State};
 
@@ -78,6 +79,15 @@ impl StoreMachine {
             }
             is_new
         });
+    }
+
+    /// Loads the image of an attempt to restore before its last step, which applies it. Blocking.
+    ///
+    /// Errors: the image cannot be understood, and the last step would find the same.
+    pub fn preload(&self, attempt: u64, crc32: u32, mut image: &[u8]) -> Result<(), ImageError> {
+        let state = State::load(&mut image)?;
+        self.state.write().preload(Preloaded { attempt, crc32, state });
+        Ok(())
     }
 
     /// The first deadline of the soft-pin index; drops stale registrations on the way.

@@ -126,6 +126,13 @@ impl MasterNode {
         Ok(reply)
     }
 
+    /// Has a step of work on many objects applied: calls go before it, and wait for little of it.
+    ///
+    /// Errors: by cause, see [`NodeError`].
+    pub async fn propose_work(&self, command: &Command) -> Result<Reply, NodeError> {
+        self.inner.proposer.propose_work(command).await
+    }
+
     /// Looks at the state between two entries. Keep it short: apply waits meanwhile.
     pub fn look<R>(&self, look: impl FnOnce(&State) -> R) -> R {
         self.inner.machine.look(look)

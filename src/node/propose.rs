@@ -3,6 +3,9 @@
 //! Callers queue encoded commands; one task packs whatever waits into one entry and keeps a few entries in
 //! flight. While all are in flight commands gather, so batches grow with load and a lone caller waits for
 //! nothing. No timer is involved.
+//!
+//! There are two queues. What a client waits for goes into the next entry; of the leader's own work on many
+//! objects, such as evictions, an entry takes one command, so a client waits for little of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +25,9 @@ use crate::state::{Reply, encode};
 
 /// Commands that wait for the proposer at most; a caller beyond it waits to queue.
 const QUEUE_MAX: usize = 8_192;
+
+/// Steps of work that wait at most. Each kind of work keeps only a few on their way.
+const WORK_QUEUE_MAX: usize = 64;
 
 /// Bytes of commands in one entry; a single larger command gets an entry of its own.
 const ENTRY_BYTES_WANTED: usize = 64 << 10;
@@ -71,7 +77,8 @@ impl Default for ProposeStats {
 /// Queues commands for the log.
 #[derive(Clone, Debug)]
 pub struct Proposer {
-    queue: mpsc::Sender<Waiting>,
+    calls: mpsc::Sender<Waiting>,
+    work: mpsc::Sender<Waiting>,
     role: watch::Receiver<Role>,
     stats: Arc<ProposeStats>,
 }
@@ -84,25 +91,42 @@ impl Proposer {
         clock: Arc<LeaderClock>,
         chance: Box<dyn Fn() -> u64 + Send + Sync>,
     ) -> Self {
-        let (queue, waiting) = mpsc::channel(QUEUE_MAX);
+        let (calls, calling) = mpsc::channel(QUEUE_MAX);
+        let (work, working) = mpsc::channel(WORK_QUEUE_MAX);
         let stats = Arc::new(ProposeStats::default());
         let role = raft.watch_role();
         let packer =
             Packer { raft, role: role.clone(), machine, clock, chance, stats: Arc::clone(&stats) };
-        tokio::spawn(packer.run(waiting));
-        Proposer { queue, role, stats }
+        let queues = Queues { calls: calling, work: working, held: None };
+        tokio::spawn(packer.run(queues));
+        Proposer { calls, work, role, stats }
     }
 
     /// Has a command applied and returns its reply.
     ///
     /// Errors: by cause, see [`NodeError`]. Dropping the future does not take the command back.
     pub async fn propose(&self, command: &Command) -> Result<Reply, NodeError> {
+        self.propose_by(&self.calls, command).await
+    }
+
+    /// As [`Proposer::propose`], for a step of work on many objects: an entry takes one of them at most.
+    ///
+    /// Errors: as there.
+    pub async fn propose_work(&self, command: &Command) -> Result<Reply, NodeError> {
+        self.propose_by(&self.work, command).await
+    }
+
+    async fn propose_by(
+        &self,
+        queue: &mpsc::Sender<Waiting>,
+        command: &Command,
+    ) -> Result<Reply, NodeError> {
         let command = encode::encode_command(command)
             .map_err(|error| NodeError::TooLarge(error.to_string()))?;
         let term = leading_term(&self.role)?;
         let (reply, answered) = oneshot::channel();
         let stopped = || NodeError::Unavailable("the proposer has stopped".into());
-        self.queue.send(Waiting { command, term, reply }).await.map_err(|_| stopped())?;
+        queue.send(Waiting { command, term, reply }).await.map_err(|_| stopped())?;
         answered.await.map_err(|_| NodeError::OutcomeUnknown("the proposer has stopped".into()))?
     }
 
@@ -122,24 +146,16 @@ struct Packer {
 }
 
 impl Packer {
-    async fn run(self, mut waiting: mpsc::Receiver<Waiting>) {
+    async fn run(self, mut queues: Queues) {
         let in_flight = Arc::new(Semaphore::new(ENTRIES_IN_FLIGHT_MAX));
-        let mut left_over: Option<Waiting> = None;
         loop {
             // Wait for a command first, so that an idle proposer holds no permit.
-            let first = match left_over.take() {
-                Some(first) => first,
-                None => match waiting.recv().await {
-                    Some(first) => first,
-                    None => return,
-                },
-            };
+            let Some(first) = queues.first().await else { return };
             let Ok(permit) = Arc::clone(&in_flight).acquire_owned().await else { return };
             // The callers of the entry before are awake by now: those that are about to ask for something
             // else come along. A lone caller loses nothing, for then nobody else is ready to run.
             tokio::task::yield_now().await;
-            let (batch, rest) = gather(first, &mut waiting);
-            left_over = rest;
+            let batch = queues.gather(first);
             let Some((term, batch)) = self.of_this_term(batch) else { continue };
             let entry = self.pack(&batch);
             let (raft, stats) = (self.raft.clone(), Arc::clone(&self.stats));
@@ -198,22 +214,56 @@ fn leading_term(role: &watch::Receiver<Role>) -> Result<u64, NodeError> {
     }
 }
 
-/// Takes what waits, up to the bounds of an entry; a command that does not fit is handed back.
-fn gather(
-    first: Waiting,
-    waiting: &mut mpsc::Receiver<Waiting>,
-) -> (Vec<Waiting>, Option<Waiting>) {
-    let mut bytes = first.command.len();
-    let mut batch = vec![first];
-    while batch.len() < COMMANDS_PER_ENTRY_MAX {
-        let Ok(next) = waiting.try_recv() else { break };
-        bytes += next.command.len();
-        if bytes > ENTRY_BYTES_WANTED {
-            return (batch, Some(next));
+/// A queued command, and from which queue it is.
+enum First {
+    Call(Waiting),
+    Work(Waiting),
+}
+
+/// What waits for the packer.
+struct Queues {
+    calls: mpsc::Receiver<Waiting>,
+    work: mpsc::Receiver<Waiting>,
+    /// A call that did not fit into the entry before.
+    held: Option<Waiting>,
+}
+
+impl Queues {
+    /// The next command; `None` if nobody can queue any more.
+    async fn first(&mut self) -> Option<First> {
+        if let Some(held) = self.held.take() {
+            return Some(First::Call(held));
         }
-        batch.push(next);
+        tokio::select! {
+            biased;
+            Some(call) = self.calls.recv() => Some(First::Call(call)),
+            Some(work) = self.work.recv() => Some(First::Work(work)),
+            else => None,
+        }
     }
-    (batch, None)
+
+    /// Takes what waits, up to the bounds of an entry: calls, and one step of work.
+    fn gather(&mut self, first: First) -> Vec<Waiting> {
+        let (first, has_work) = match first {
+            First::Call(call) => (call, false),
+            First::Work(work) => (work, true),
+        };
+        let mut bytes = first.command.len();
+        let mut batch = vec![first];
+        while batch.len() < COMMANDS_PER_ENTRY_MAX {
+            let Ok(next) = self.calls.try_recv() else { break };
+            bytes += next.command.len();
+            if bytes > ENTRY_BYTES_WANTED {
+                self.held = Some(next);
+                return batch;
+            }
+            batch.push(next);
+        }
+        if !has_work && batch.len() < COMMANDS_PER_ENTRY_MAX {
+            batch.extend(self.work.try_recv().ok());
+        }
+        batch
+    }
 }
 
 fn answer(batch: Vec<Waiting>, replies: Result<Vec<Reply>, mooncake_ha_raft::ProposeError>) {

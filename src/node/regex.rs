@@ -110,7 +110,7 @@ impl MasterNode {
                 && let Some(chunk) = chunks.next()
             {
                 let node = self.clone();
-                removals.spawn(async move { node.remove(chunk, force).await });
+                removals.spawn(async move { node.remove_of_many(chunk, force).await });
             }
             // Every removal is waited for, even after one failed: it would leave its fences standing.
             match removals.join_next().await {

@@ -27,23 +27,27 @@ const FENCE_ROUND_STEP: Duration = Duration::from_millis(1);
 enum Removal {
     /// The object; with `force` also under a read lease.
     Whole { force: bool },
+    /// The same, as a step of a removal of many: other calls go first.
+    OfMany { force: bool },
     /// The replicas on segments of a name, or the object; of this writer only.
     Replicas { client: ClientId, segment: Option<Arc<str>> },
 }
 
 impl Removal {
     fn is_forced(&self) -> bool {
-        matches!(self, Removal::Whole { force: true })
+        matches!(self, Removal::Whole { force: true } | Removal::OfMany { force: true })
     }
 
     /// The command; `leased_until` is the end of the last read lease that it breaks.
     fn command(&self, keys: Vec<Key>, leased_until: Option<Millis>) -> Command {
         match (self, leased_until) {
-            (Removal::Whole { .. }, Some(leased_until)) => {
+            (Removal::Whole { .. } | Removal::OfMany { .. }, Some(leased_until)) => {
                 let remove = Remove { tenant: None, keys };
                 Command::RemoveLeased { remove, leased_until }
             }
-            (Removal::Whole { .. }, None) => Command::Remove(Remove { tenant: None, keys }),
+            (Removal::Whole { .. } | Removal::OfMany { .. }, None) => {
+                Command::Remove(Remove { tenant: None, keys })
+            }
             (Removal::Replicas { client, segment }, _) => {
                 let (client, segment) = (*client, segment.clone());
                 Command::ClearReplicas(ClearReplicas { tenant: None, client, segment, keys })
@@ -76,6 +80,17 @@ impl MasterNode {
         force: bool,
     ) -> Result<Vec<Result<(), ErrorCode>>, NodeError> {
         self.remove_each(keys, &Removal::Whole { force }).await
+    }
+
+    /// As [`MasterNode::remove`], a step of a removal of many.
+    ///
+    /// Errors: as there.
+    pub(super) async fn remove_of_many(
+        &self,
+        keys: Vec<Vec<u8>>,
+        force: bool,
+    ) -> Result<Vec<Result<(), ErrorCode>>, NodeError> {
+        self.remove_each(keys, &Removal::OfMany { force }).await
     }
 
     /// Drops replicas of a writer's objects: those on segments of a name, or with `None` whole objects. One
@@ -158,7 +173,11 @@ impl MasterNode {
         let (places, keys): (Vec<usize>, Vec<Key>) = fenced.into_iter().unzip();
         let ends = keys.iter().map(|key| self.lease_end(&key.0));
         let leased_until = ends.max().filter(|end| removal.is_forced() && *end > now);
-        let reply = self.propose(&removal.command(keys.clone(), leased_until)).await;
+        let command = removal.command(keys.clone(), leased_until);
+        let reply = match removal {
+            Removal::OfMany { .. } => self.propose_work(&command).await,
+            Removal::Whole { .. } | Removal::Replicas { .. } => self.propose(&command).await,
+        };
         // With an unknown outcome the fences stay: see the head of this file.
         if !matches!(reply, Err(NodeError::OutcomeUnknown(_))) {
             keys.iter().for_each(|key| self.unfence(&key.0));
@@ -237,7 +256,7 @@ impl MasterNode {
             if keys.is_empty() {
                 continue;
             }
-            let results = self.remove(keys, force).await;
+            let results = self.remove_of_many(keys, force).await;
             let results = results.map_err(|error| error.after_progress(removed > 0))?;
             removed += results.iter().filter(|result| result.is_ok()).count() as u64;
         }

@@ -140,7 +140,7 @@ impl MasterNode {
             }
             let planned = [pins.map(Command::SweepPins), rest.map(Command::Sweep)];
             for command in planned.iter().flatten() {
-                if let Reply::Swept(swept) = self.propose(command).await? {
+                if let Reply::Swept(swept) = self.propose_work(command).await? {
                     self.sweep_stats().note(&swept);
                 }
             }
@@ -200,7 +200,7 @@ impl MasterNode {
     /// Drops what is left of an unmounting segment, step by step.
     async fn drain(self, segment: SegmentId) -> Result<(), NodeError> {
         let step = Command::DrainUnmounted { segment, allocations_max: ALLOCATIONS_PER_STEP };
-        while let Reply::Drained { is_finished: false } = self.propose(&step).await? {}
+        while let Reply::Drained { is_finished: false } = self.propose_work(&step).await? {}
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! From a judged image to commands: completed, encoded, cut into parts, and taken over.
+//! From a judged image to commands: completed, encoded, sent in parts, and taken over.
 
 use mooncake_ha_snapshot as snapshot;
 use snapshot::{Image, RestoreReport, SnapshotId};
@@ -19,23 +19,23 @@ use crate::state::restore::{
 /// Parts that are proposed and not yet applied at most.
 const PARTS_IN_FLIGHT_MAX: usize = 8;
 
-/// An image, cut.
-struct Cut {
-    parts: Vec<Vec<u8>>,
+/// An image in the form in which it goes through the log.
+struct Encoded {
+    bytes: Arc<Vec<u8>>,
     crc32: u32,
     leases_until: Millis,
     clients: Vec<ClientId>,
 }
 
-fn cut(image: Image, now: Millis) -> Result<Cut, snapshot::SnapshotError> {
+fn encode(image: Image, now: Millis) -> Result<Encoded, snapshot::SnapshotError> {
     let prepared = prepare(image, now)?;
     let payloads = snapshot::encode_image_on_two(&prepared.image)?;
     let (leases_until, clients) = (prepared.leases_until, prepared.clients);
     drop(prepared.image);
     let mut bytes = Vec::new();
     snapshot::write_container(&payloads, &mut bytes)?;
-    let parts = bytes.chunks(PART_BYTES_MAX).map(<[u8]>::to_vec).collect();
-    Ok(Cut { parts, crc32: crc32fast::hash(&bytes), leases_until, clients })
+    let crc32 = crc32fast::hash(&bytes);
+    Ok(Encoded { bytes: Arc::new(bytes), crc32, leases_until, clients })
 }
 
 impl Restorer {
@@ -56,17 +56,17 @@ impl Restorer {
         // The candidate may be later than the clock: its own time decided then.
         let decided_at = report.candidates.last().map_or(now.0, |candidate| candidate.now_ms);
         let now = now.max(Millis(decided_at));
-        let Cut { parts, crc32, leases_until, clients } =
-            aside(move || cut(image, now)).await?.map_err(damaged)?;
+        let Encoded { bytes, crc32, leases_until, clients } =
+            aside(move || encode(image, now)).await?.map_err(damaged)?;
         // Their time to return begins now; a leader that has led for long would give them up at once.
         clients.iter().for_each(|client| self.node.hear(*client));
         let attempt = rand::random();
-        let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
+        let count = u32::try_from(bytes.len().div_ceil(PART_BYTES_MAX)).unwrap_or(u32::MAX);
         let snapshot = Arc::from(id.to_string());
         let begin = RestoreBegin { attempt, snapshot, now, parts: count, crc32 };
         let (outcome, report) = (recorded(report.outcome), in_log(report));
         let finish = RestoreFinish { attempt, leases_until, outcome, report };
-        let done = self.take_over(begin, parts, finish).await;
+        let done = self.take_over(begin, bytes, finish).await;
         if done.is_err() {
             // Best effort: a stage that stays is replaced by the next attempt or given up by the next leader.
             let _ = self.node.propose(&Command::RestoreAbort { attempt }).await;
@@ -78,22 +78,28 @@ impl Restorer {
     async fn take_over(
         &self,
         begin: RestoreBegin,
-        parts: Vec<Vec<u8>>,
+        bytes: Arc<Vec<u8>>,
         finish: RestoreFinish,
     ) -> Result<(), RestoreError> {
-        let attempt = begin.attempt;
+        let (attempt, crc32) = (begin.attempt, begin.crc32);
         step(self.node.clone(), Command::RestoreBegin(begin)).await?;
+        // While the parts are on their way: on a node of two cores that hides most of it.
+        let (node, image) = (self.node.clone(), Arc::clone(&bytes));
+        let loading = move || node.machine().preload(attempt, crc32, &image);
+        let loading = tokio::task::spawn_blocking(loading);
         let mut flights = JoinSet::new();
-        for (number, bytes) in (0..).zip(parts) {
+        for (number, bytes) in (0..).zip(bytes.chunks(PART_BYTES_MAX)) {
             if flights.len() >= PARTS_IN_FLIGHT_MAX {
                 land(&mut flights).await?;
             }
-            let part = RestorePart { attempt, number, bytes: Key(bytes) };
+            let part = RestorePart { attempt, number, bytes: Key(bytes.to_vec()) };
             flights.spawn(step(self.node.clone(), Command::RestorePart(part)));
         }
         while !flights.is_empty() {
             land(&mut flights).await?;
         }
+        let loaded = loading.await.map_err(|e| RestoreError::Interrupted(e.to_string()))?;
+        loaded.map_err(|e| RestoreError::Refused(RestoreRefused::Damaged(e.to_string())))?;
         step(self.node.clone(), Command::RestoreFinish(finish)).await
     }
 }

@@ -13,6 +13,7 @@ use mooncake_ha_snapshot::Catalog;
 use serde::Deserialize;
 use ureq::Agent;
 
+use super::behind::stand_back;
 use super::desk::{CALL_PERIOD, Offer, Written};
 use crate::config::Secret;
 use crate::node::MasterNode;
@@ -143,7 +144,10 @@ impl Worker {
     fn begin(self: &Arc<Self>, offer: Offer, leader: String) -> Option<Job> {
         let (worker, is_wanted) = (Arc::clone(self), Arc::new(AtomicBool::new(true)));
         let (ticket, wanted) = (offer.ticket, Arc::clone(&is_wanted));
-        let write = move || worker.carry_out(&offer, &leader, &wanted);
+        let write = move || {
+            stand_back();
+            worker.carry_out(&offer, &leader, &wanted);
+        };
         let thread = std::thread::Builder::new().name("mooncake-ha-write".into()).spawn(write);
         match thread {
             Ok(thread) => Some(Job { ticket, is_wanted, thread }),

@@ -3,9 +3,10 @@
 //! The leader decides when, gives the id, publishes and retires, so ids and retention come from one place. Who
 //! writes the files is settled for each snapshot: a follower that reports itself ready, or the leader. Guards that
 //! only one is taken at a time and that neither clients nor replication wait for it: handles are taken between two
-//! entries, everything else happens on a blocking thread. What the files hold is left to `state::image`, how they
+//! entries, everything else happens on a thread that stands back behind all others. What the files hold is left to `state::image`, how they
 //! become visible and when they go to the snapshot crate's catalog.
 
+mod behind;
 mod desk;
 mod follower;
 
@@ -27,6 +28,7 @@ use crate::config::{Config, Secret, SnapshotTaker};
 use crate::metrics::Metrics;
 use crate::node::MasterNode;
 use crate::node::error::NodeError;
+use behind::behind;
 use desk::{Desk, Order};
 pub use desk::{Offer, Written};
 pub use follower::Follower;
@@ -291,7 +293,7 @@ impl Snapshotter {
         let (node, catalog) = (self.node.clone(), Arc::clone(&self.catalog));
         let clock = Arc::clone(&self.clock);
         let deadline = clock.monotonic().saturating_add(self.timeout);
-        let taken = blocking(move || {
+        let taken = behind(move || {
             let go_on = || clock.monotonic() < deadline;
             // Asked before the state is frozen, so that it holds at least this entry.
             let status = node.status();

@@ -267,7 +267,7 @@ impl State {
 
     fn check_indexes(&self, recount: &mut Recount) {
         let live = self.deadlines.len();
-        let indexed: BTreeSet<_> = self.deadlines.first_live(live).into_iter().collect();
+        let indexed: BTreeSet<_> = self.deadlines.all_live().collect();
         let is_exact = indexed == recount.pins && indexed.len() == live;
         recount.expect(is_exact, || "the deadline index differs from the committed pins".into());
         let heap = self.deadlines.heap_len();

@@ -186,17 +186,9 @@ impl DeadlineIndex {
     /// caller that wants progress drops them first, with [`DeadlineIndex::next_deadline`]. Costs
     /// O(wanted x log wanted).
     pub fn due_bound(&self, now: Millis, wanted: usize) -> Option<(Millis, u16)> {
-        let items = self.heap.as_slice();
-        let first = items.first().filter(|item| Deadline::from(item.0.0).is_reached(now))?;
+        let first = self.heap.peek().filter(|item| Deadline::from(item.0.0).is_reached(now))?;
         let position = |item: &HeapItem| (item.0.0, shard_of_turned(item.0.1));
-        // The entries next in turn: the children of those that have been passed.
-        let mut frontier = BinaryHeap::from([(*first, 0)]);
-        for _ in 0..wanted {
-            let Some((_, at)) = frontier.pop() else { break };
-            let children = [2 * at + 1, 2 * at + 2].into_iter();
-            frontier.extend(children.filter_map(|child| Some((*items.get(child)?, child))));
-        }
-        let next = frontier.peek().map(|(item, _)| position(item));
+        let next = self.in_order().nth(wanted).map(|item| position(&item));
         Some(match next.map(|(packed, shard)| (Deadline::from(packed), shard)) {
             Some((deadline, shard)) if deadline.is_reached(now) => {
                 let is_first = next == Some(position(first));
@@ -238,19 +230,40 @@ impl DeadlineIndex {
         self.heap.len()
     }
 
-    /// The first `limit` registrations by ascending (deadline, object), for listings and checks.
-    /// Costs O(live x log limit).
+    /// The first `limit` registrations by ascending deadline, shard and slot, for listings. Costs O(log n) for
+    /// each and for every stale entry that lies before the last of them.
     pub fn first_live(&self, limit: usize) -> Vec<(Deadline, ObjectRef)> {
-        let mut all: Vec<_> = self.latest.iter().map(|(o, d)| (*d, *o)).collect();
-        if limit == 0 {
-            return Vec::new();
+        let mut live: Vec<(Deadline, ObjectRef)> = Vec::new();
+        for Reverse((packed, place)) in self.in_order() {
+            if live.len() >= limit {
+                break;
+            }
+            let (deadline, object) = (Deadline::from(packed), ObjectRef(turned_back(place)));
+            // A deadline that was left and taken again has two entries, one after the other.
+            let is_first = live.last() != Some(&(deadline, object));
+            if is_first && self.latest.get(&object.0) == Some(&packed) {
+                live.push((deadline, object));
+            }
         }
-        if limit < all.len() {
-            all.select_nth_unstable(limit - 1);
-            all.truncate(limit);
-        }
-        all.sort_unstable();
-        all.into_iter().map(|(deadline, object)| (deadline.into(), ObjectRef(object))).collect()
+        live
+    }
+
+    /// Entries of the heap in their order, stale ones too.
+    fn in_order(&self) -> impl Iterator<Item = HeapItem> + '_ {
+        let items = self.heap.as_slice();
+        // The entries next in turn: the children of those that have been passed.
+        let mut frontier: BinaryHeap<_> = items.first().map(|first| (*first, 0)).into_iter().collect();
+        std::iter::from_fn(move || {
+            let (item, at) = frontier.pop()?;
+            let children = [2 * at + 1, 2 * at + 2].into_iter();
+            frontier.extend(children.filter_map(|child| Some((*items.get(child)?, child))));
+            Some(item)
+        })
+    }
+
+    /// Every registration, in no order, for checks.
+    pub fn all_live(&self) -> impl Iterator<Item = (Deadline, ObjectRef)> + '_ {
+        self.latest.iter().map(|(object, deadline)| ((*deadline).into(), ObjectRef(*object)))
     }
 
     /// Replaces everything by these registrations; of two for one object the later one counts.

@@ -49,7 +49,7 @@ use guard::Guard;
 use interner::Interner;
 use leadership::Leadership;
 use metadata::Metadata;
-use restore::Restore;
+use restore::{Preloaded, Restore};
 use segment_table::SegmentTable;
 use tasks::TaskTable;
 use transfer::Transfers;
@@ -125,6 +125,8 @@ pub struct State {
     /// Neither: objects that became candidates for eviction, or other ones, in the newest entry, each with
     /// its first replica. For the leader; cleared with the next entry.
     arrivals: Vec<(ObjectRef, ReplicaId)>,
+    /// Neither: the staged image, loaded beforehand. Dropped with the stage.
+    preloaded: Option<Box<Preloaded>>,
     /// Derived: small numbers in objects.
     writers: Interner<ClientId>,
     /// Derived: small numbers in objects. Number 0 is the default tenant for ever.
@@ -153,6 +155,7 @@ impl Default for State {
             writes: BTreeMap::new(),
             totals: Totals::default(),
             arrivals: Vec::new(),
+            preloaded: None,
             writers: Interner::default(),
             tenants: Interner::with_first(Tenant::default()),
             groups: Interner::with_first(GroupName::none()),

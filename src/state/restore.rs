@@ -118,6 +118,17 @@ pub enum RestoreRefused {
     Damaged(String),
 }
 
+/// The state that the parts of an attempt make, loaded from the same bytes before the last step, which then need not.
+#[derive(Debug)]
+pub struct Preloaded {
+    /// The attempt.
+    pub attempt: u64,
+    /// CRC-32 of its parts in order.
+    pub crc32: u32,
+    /// What they hold.
+    pub state: State,
+}
+
 /// Parts on their way to a whole image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage {
@@ -230,6 +241,7 @@ impl State {
 
     pub(super) fn restore_begin(&mut self, begin: &RestoreBegin) -> Result<(), RestoreRefused> {
         self.restore.stage = None;
+        self.preloaded = None;
         self.expect_empty()?;
         if begin.parts > PARTS_MAX {
             return Err(RestoreRefused::TooLarge { parts: begin.parts });
@@ -249,20 +261,36 @@ impl State {
         Ok(())
     }
 
+    /// Keeps what the parts of the open attempt hold, so that its last step need not load it; of any other
+    /// attempt it is dropped. Equal bytes load equally, so nodes with and without it stay equal.
+    pub fn preload(&mut self, preloaded: Preloaded) {
+        let open = self.restore.stage.as_ref().map(|stage| stage.begin.attempt);
+        self.preloaded = (open == Some(preloaded.attempt)).then(|| Box::new(preloaded));
+    }
+
     pub(super) fn restore_abort(&mut self, attempt: u64) {
         let is_meant = |stage: &mut Stage| stage.begin.attempt == attempt;
         // Dropping the stage is all there is to it.
-        let _ = self.restore.stage.take_if(is_meant);
+        if self.restore.stage.take_if(is_meant).is_some() {
+            self.preloaded = None;
+        }
     }
 
     /// Replaces the store by the staged image. Whatever happens, no stage is left.
     pub(super) fn restore_finish(&mut self, finish: &RestoreFinish) -> Result<(), RestoreRefused> {
         let is_meant = |stage: &mut Stage| stage.begin.attempt == finish.attempt;
         let stage = self.restore.stage.take_if(is_meant).ok_or(RestoreRefused::NoStage)?;
+        let preloaded = self.preloaded.take();
         self.expect_empty()?;
         let mut image = stage.image()?;
-        let restored =
-            State::load(&mut image).map_err(|error| RestoreRefused::Damaged(error.to_string()))?;
+        let is_same = |preloaded: &Box<Preloaded>| {
+            preloaded.attempt == finish.attempt && preloaded.crc32 == stage.begin.crc32
+        };
+        let restored = match preloaded.filter(is_same) {
+            Some(preloaded) => preloaded.state,
+            None => State::load(&mut image)
+                .map_err(|error| RestoreRefused::Damaged(error.to_string()))?,
+        };
         self.take_over(restored, finish.leases_until);
         self.restore.record = Some(RestoreRecord {
             at: self.clock,

@@ -11,7 +11,7 @@ use crate::model::{ErrorCode, Millis, SegmentStatus};
 use crate::state::command::{Command, Key};
 use crate::state::image::{Prepared, prepare};
 use crate::state::restore::{
-    RestoreBegin, RestoreFinish, RestoreOutcome, RestorePart, RestoreRefused,
+    Preloaded, RestoreBegin, RestoreFinish, RestoreOutcome, RestorePart, RestoreRefused,
 };
 use crate::state::{Reply, State};
 
@@ -129,6 +129,31 @@ fn an_expired_pin_of_an_object_that_survives_otherwise_is_disabled() {
     assert!(world.is_readable("short") && world.is_readable("plain"));
     assert_eq!((world.pin("short"), world.gauge()), (None, 1));
     assert_eq!(world.find("open"), None, "it was never finished");
+}
+
+#[test]
+fn a_node_that_has_loaded_the_image_beforehand_ends_like_one_that_loads_it_last() {
+    let saved = lived();
+    let (mut early, mut late) = (fresh(&saved), fresh(&saved));
+    let sent = sent(&saved, early.now, Survival::Rfc, 64);
+    for world in [&mut early, &mut late] {
+        begin(world, &sent, 1).unwrap();
+    }
+    let load = || State::load(&mut &*sent.parts.concat()).unwrap();
+    // Of another attempt, or of other bytes, nothing is used.
+    let other = Preloaded { attempt: 7, crc32: sent.crc32, state: State::default() };
+    early.state.preload(other);
+    let stale = Preloaded { attempt: 1, crc32: !sent.crc32, state: State::default() };
+    late.state.preload(stale);
+    early.state.preload(Preloaded { attempt: 1, crc32: sent.crc32, state: load() });
+    for world in [&mut early, &mut late] {
+        for number in 0..sent.parts.len() {
+            step(world, part(&sent, 1, number)).unwrap();
+        }
+        finish(world, &sent, 1).unwrap();
+        assert!(world.is_readable("pinned"));
+    }
+    assert_eq!(image(&early.state), image(&late.state));
 }
 
 #[test]
