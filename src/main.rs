@@ -2,11 +2,17 @@
 
 use std::process::ExitCode;
 
-use mimalloc::MiMalloc;
-
+#[cfg(not(feature = "heap-profile"))]
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[cfg(feature = "heap-profile")]
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
 fn main() -> ExitCode {
+    // Writes its file when it is dropped, at the end of an orderly stop.
+    #[cfg(feature = "heap-profile")]
+    let _profile = dhat::Profiler::new_heap();
     mooncake_ha::cli::main(std::env::args_os())
 }

@@ -1,17 +1,23 @@
 //! The load generator: any master that speaks the wire protocol, ours or the peer, from outside.
 //!
-//! `run` measures operations, `stall` the longest pause of a call while something large happens. A store is
-//! set up with memory that nobody has: the master only hands out addresses. Latency is measured from when a
-//! call was due, so a server that stands still cannot hide by keeping the generator waiting.
+//! `run` measures operations, `stall` the longest pause of a call while something large happens, `compare` two
+//! masters side by side, `replay` a recorded trace, `scale` how cost grows. A store is set up with memory that
+//! nobody has: the master only hands out addresses. Latency is measured from when a call was due, so a server
+//! that stands still cannot hide by keeping the generator waiting.
 
 pub mod campaign;
+pub mod compare;
+pub mod cores;
+pub mod cost;
 pub mod drive;
 pub mod keys;
 pub mod link;
 pub mod probe;
 pub mod progress;
+pub mod replay;
 pub mod report;
 pub mod run;
+pub mod scale;
 pub mod server;
 pub mod stall;
 pub mod store;

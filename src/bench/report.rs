@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::campaign::Outcome;
@@ -68,14 +69,19 @@ pub struct Spent {
 impl Latency {
     /// Of what was measured.
     pub fn of(tally: &OperationTally) -> Self {
-        let at = |quantile| tally.latency.value_at_quantile(quantile) as f64 / 1_000.0;
+        Latency::of_histogram(&tally.latency)
+    }
+
+    /// Of a histogram of nanoseconds.
+    pub fn of_histogram(latency: &Histogram<u64>) -> Self {
+        let at = |quantile| latency.value_at_quantile(quantile) as f64 / 1_000.0;
         Latency {
-            mean: tally.latency.mean() / 1_000.0,
+            mean: latency.mean() / 1_000.0,
             p50: at(0.5),
             p90: at(0.9),
             p99: at(0.99),
             p999: at(0.999),
-            max: tally.latency.max() as f64 / 1_000.0,
+            max: latency.max() as f64 / 1_000.0,
         }
     }
 }

@@ -17,11 +17,11 @@ use super::server::{ProcessLook, Server};
 use super::store::{Store, StoreShape, connect};
 use super::work::{PinWish, WorkShape};
 use crate::clock::{Clock, SystemClock};
-use crate::wire::calls::{RemoveByRegex, UnmountSegment};
-use crate::wire::requests::{RemoveByRegexRequest, UnmountSegmentRequest};
+use crate::wire::calls::RemoveByRegex;
+use crate::wire::requests::RemoveByRegexRequest;
 
-/// The probe looks this long before something happens.
-const QUIET: Duration = Duration::from_secs(4);
+/// The probe looks this long before something happens, unless told otherwise.
+pub const QUIET_DEFAULT: Duration = Duration::from_secs(4);
 
 /// Between two looks at the server's counts.
 const LOOK_STEP: Duration = Duration::from_millis(20);
@@ -125,6 +125,16 @@ pub struct StallOptions {
     pub value_bytes: u64,
     /// The server's `client_ttl`.
     pub client_ttl: Duration,
+    /// How long the probe looks before something happens.
+    pub quiet: Duration,
+    /// When the pins of [`Scenario::Pins`] end, from the first put; `None` for a time that always suffices.
+    pub pins_after: Option<Duration>,
+}
+
+impl StallOptions {
+    fn pins_after(&self) -> Duration {
+        self.pins_after.unwrap_or(Duration::from_secs(30 + self.objects / 20_000))
+    }
 }
 
 /// What was seen.
@@ -139,6 +149,10 @@ pub struct StallRow {
     /// CPU that the server spent from its cause to its end, the probe's calls included; `null` if its process
     /// is not known.
     pub server_cpu_ms: Option<f64>,
+    /// The same without what the probe and this tool's looks cost in a quiet time of that length.
+    pub server_cpu_net_ms: Option<f64>,
+    /// Memory that each object took, before it happened.
+    pub rss_bytes_per_object: Option<f64>,
     /// Before.
     pub quiet: Seen,
     /// Meanwhile.
@@ -163,27 +177,35 @@ pub async fn stall(
     options: &StallOptions,
 ) -> Result<StallRow, BenchError> {
     let clock = Arc::new(SystemClock::default());
-    let pins_end = clock.monotonic() + Duration::from_secs(30 + options.objects / 20_000);
+    let pins_end = clock.monotonic() + options.pins_after();
     let pin = if scenario == Scenario::Pins { PinWish::Until(pins_end) } else { PinWish::None };
     let shape = work_shape("bench-", options, pin)?;
     let owner = Store::open(&server.address, &store_shape(scenario, options), 0).await?;
+    let empty = server.look()?;
     owner.load(&shape, options.objects, &clock).await?;
     let (probe_store, probe) = probe(server, options, &clock).await?;
-    let quiet = look_quietly(probe.clone()).await?;
     let mut scene = Scene { server, clock, options, shape, owner };
+    let (quiet, quiet_cpu) = scene.look_quietly(probe.clone()).await?;
+    let loaded = server.look()?;
     scene.prepare(scenario, pins_end).await?;
-    let before = server.look()?;
+    let (before, began) = (server.look()?, scene.clock.monotonic());
     let running = Probe::start(probe)?;
     let whole = scene.play(scenario).await;
     let meanwhile = running.finish()?;
-    let after = server.look()?;
+    let (after, ended) = (server.look()?, scene.clock.monotonic());
     drop(probe_store);
-    let cpu = |(before, after): (ProcessLook, ProcessLook)| millis(after.cpu - before.cpu);
+    let cpu = before.zip(after).map(|(before, after)| after.cpu.saturating_sub(before.cpu));
+    let own = quiet_cpu.map(|share| ended.saturating_sub(began).mul_f64(share));
+    let grown = |(empty, loaded): (ProcessLook, ProcessLook)| {
+        loaded.rss_bytes as f64 - empty.rss_bytes as f64
+    };
     Ok(StallRow {
         scenario: scenario.name(),
         objects: options.objects,
         whole_ms: millis(whole?),
-        server_cpu_ms: before.zip(after).map(cpu),
+        server_cpu_ms: cpu.map(millis),
+        server_cpu_net_ms: cpu.zip(own).map(|(cpu, own)| millis(cpu.saturating_sub(own))),
+        rss_bytes_per_object: empty.zip(loaded).map(|both| grown(both) / options.objects as f64),
         quiet,
         meanwhile,
     })
@@ -236,13 +258,26 @@ async fn probe(
     Ok((store, probe))
 }
 
-async fn look_quietly(probe: ProbeShape) -> Result<Seen, BenchError> {
-    let probe = Probe::start(probe)?;
-    tokio::time::sleep(QUIET).await;
-    probe.finish()
-}
-
 impl Scene<'_> {
+    /// What the probe sees while nothing happens but this tool's own looks, and the share of a core that the
+    /// server spends on both.
+    async fn look_quietly(&self, probe: ProbeShape) -> Result<(Seen, Option<f64>), BenchError> {
+        let (before, began) = (self.server.look()?, self.clock.monotonic());
+        let probe = Probe::start(probe)?;
+        loop {
+            self.gauge("master_key_count").await?;
+            if self.clock.monotonic().saturating_sub(began) >= self.options.quiet {
+                break;
+            }
+            tokio::time::sleep(LOOK_STEP).await;
+        }
+        let seen = probe.finish()?;
+        let (after, ended) = (self.server.look()?, self.clock.monotonic());
+        let took = ended.saturating_sub(began).as_secs_f64().max(1e-9);
+        let cpu = before.zip(after).map(|(before, after)| after.cpu.saturating_sub(before.cpu));
+        Ok((seen, cpu.map(|cpu| cpu.as_secs_f64() / took)))
+    }
+
     /// What must be so before the clock runs.
     async fn prepare(&mut self, scenario: Scenario, pins_end: Duration) -> Result<(), BenchError> {
         if scenario == Scenario::Pins {
@@ -322,45 +357,22 @@ impl Scene<'_> {
     }
 
     async fn unmount(&self) -> Result<Duration, BenchError> {
-        let client = connect(&self.server.address).await?.with_timeout(OVER_MAX);
-        let owner = self.owner.clients.first();
         let (keys, objects) = ("master_key_count", self.options.objects);
         let left = self.gauge(keys).await?.saturating_sub(objects) + SLACK_KEYS.min(objects / 10);
         let start = self.clock.monotonic();
-        for (owner, segment) in owner.iter().flat_map(|o| o.segments.iter().map(move |s| (o, s))) {
-            let request = UnmountSegmentRequest { segment_id: segment.id, client_id: owner.id };
-            let lost = |error| BenchError::Call { call: "UnmountSegment", error };
-            let answer = client.call::<UnmountSegment>(&request).await.map_err(lost)?;
-            answer.map_err(|code| BenchError::Refused {
-                what: "an unmount".into(),
-                why: code.to_string(),
-            })?;
-        }
+        self.owner.unmount().await?;
         self.wait_until(keys, left).await?;
         Ok(self.clock.monotonic().saturating_sub(start))
     }
 
     async fn post(&self, path: &str) -> Result<Duration, BenchError> {
-        let admin = self.server.admin.clone().unwrap_or_default();
-        let url = format!("{admin}{path}");
         let start = self.clock.monotonic();
-        let fetched = tokio::task::spawn_blocking(move || super::server::fetch("POST", &url));
-        let page = fetched.await.map_err(|error| BenchError::Internal(error.to_string()))?;
-        page?;
+        self.server.page("POST", path).await?;
         Ok(self.clock.monotonic().saturating_sub(start))
     }
 
-    /// A gauge of the server.
     async fn gauge(&self, name: &'static str) -> Result<u64, BenchError> {
-        let admin = self.server.admin.clone();
-        let admin = admin.ok_or_else(|| {
-            BenchError::Usage("a scenario needs the server's admin address: --admin URL".into())
-        })?;
-        let url = format!("{}/metrics", admin.trim_end_matches('/'));
-        let fetched = tokio::task::spawn_blocking(move || super::server::fetch("GET", &url));
-        let page = fetched.await.map_err(|error| BenchError::Internal(error.to_string()))??;
-        value_of(&page, name)
-            .ok_or_else(|| BenchError::Server(format!("the server has no metric {name}")))
+        self.server.gauge(name).await
     }
 
     /// Waits until a gauge has fallen by `amount`; the time since it began to fall.
@@ -397,24 +409,9 @@ impl Scene<'_> {
     }
 }
 
-/// The value of a metric without labels in a page of metrics.
-fn value_of(page: &str, name: &str) -> Option<u64> {
-    let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
-    let value: f64 = line.trim().parse().ok()?;
-    // Counts and bytes, far below where a float would lose one.
-    Some(value as u64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_metric_is_found_by_its_whole_name() {
-        let page = "# HELP x y\nmaster_key_count_more 9\nmaster_key_count 1e3\n";
-        assert_eq!(value_of(page, "master_key_count"), Some(1_000));
-        assert_eq!(value_of(page, "master_key"), None);
-    }
 
     #[test]
     fn every_scenario_is_found_by_its_name() {

@@ -13,8 +13,8 @@ use super::work::{Operation, WorkShape};
 use crate::clock::SystemClock;
 use crate::model::ids::{ClientId, SegmentId, Uuid};
 use crate::rpc::client::RpcClient;
-use crate::wire::calls::{MountSegment, Ping, ReMountSegment};
-use crate::wire::requests::{MountSegmentRequest, ReMountSegmentRequest};
+use crate::wire::calls::{MountSegment, Ping, ReMountSegment, UnmountSegment};
+use crate::wire::requests::{MountSegmentRequest, ReMountSegmentRequest, UnmountSegmentRequest};
 use crate::wire::types::{ClientStatus, Segment};
 
 /// Between two heartbeats of a client; the stock client's.
@@ -30,6 +30,9 @@ const LOAD_DEPTH: usize = 2;
 
 /// A load's time limit; every key is put long before.
 const LOAD_TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
+
+/// An unmount may take as long as it takes to drop the objects.
+const UNMOUNT_TIME_MAX: Duration = Duration::from_secs(180);
 
 /// Which keys exist. Reads take any of those that were loaded; writes take new ones in order.
 #[derive(Debug, Default)]
@@ -76,6 +79,11 @@ impl Numbers {
     pub fn fresh(&self) -> u64 {
         let put = self.put_next.load(Ordering::Relaxed);
         put.saturating_sub(self.remove_next.load(Ordering::Relaxed))
+    }
+
+    /// Spares the next `count` of them: they are not removed any more.
+    pub fn spare(&self, count: u64) {
+        self.remove_next.fetch_add(count, Ordering::Relaxed);
     }
 
     /// Lets puts take this many keys more.
@@ -176,14 +184,7 @@ impl Store {
         for at in 0..shape.segments {
             let segment = new_segment(first + at as u64, shape.segment_bytes);
             let Some(owner) = clients.get_mut(at % count) else { break };
-            let request = MountSegmentRequest { segment: borrow(&segment), client_id: owner.id };
-            let answer = client.call::<MountSegment>(&request).await;
-            let answer =
-                answer.map_err(|error| BenchError::Call { call: "MountSegment", error })?;
-            answer.map_err(|code| BenchError::Refused {
-                what: format!("a segment of {} bytes", segment.size),
-                why: code.to_string(),
-            })?;
+            mount(&client, owner.id, &segment).await?;
             owner.segments.push(segment);
         }
         heartbeat(&client, &clients).await?;
@@ -206,6 +207,27 @@ impl Store {
         if let Some(heartbeats) = self.heartbeats.take() {
             heartbeats.abort();
         }
+    }
+
+    /// Takes every segment away from the master, and with it all objects on it.
+    ///
+    /// Errors: the master cannot be reached or refuses.
+    pub async fn unmount(&self) -> Result<(), BenchError> {
+        let client = connect(&self.address).await?.with_timeout(UNMOUNT_TIME_MAX);
+        for (owner, segment) in self
+            .clients
+            .iter()
+            .flat_map(|one| one.segments.iter().map(move |segment| (one.id, segment.id)))
+        {
+            let request = UnmountSegmentRequest { segment_id: segment, client_id: owner };
+            let lost = |error| BenchError::Call { call: "UnmountSegment", error };
+            let answer = client.call::<UnmountSegment>(&request).await.map_err(lost)?;
+            answer.map_err(|code| BenchError::Refused {
+                what: "an unmount".into(),
+                why: code.to_string(),
+            })?;
+        }
+        Ok(())
     }
 
     /// Puts `count` new keys.
@@ -248,12 +270,29 @@ pub async fn connect(address: &str) -> Result<RpcClient, BenchError> {
     RpcClient::connect(address).await.map_err(lost)
 }
 
-fn new_client() -> BenchClient {
+/// Mounts a segment. Errors: the master cannot be reached or refuses it.
+pub async fn mount(
+    client: &RpcClient,
+    owner: ClientId,
+    segment: &Segment<Vec<u8>>,
+) -> Result<(), BenchError> {
+    let request = MountSegmentRequest { segment: borrow(segment), client_id: owner };
+    let answer = client.call::<MountSegment>(&request).await;
+    let answer = answer.map_err(|error| BenchError::Call { call: "MountSegment", error })?;
+    answer.map_err(|code| BenchError::Refused {
+        what: format!("a segment of {} bytes", segment.size),
+        why: code.to_string(),
+    })
+}
+
+/// A client that the master does not know yet.
+pub fn new_client() -> BenchClient {
     let id = ClientId(Uuid { first: rand::random(), second: rand::random() });
     BenchClient { id, segments: Vec::new() }
 }
 
-fn new_segment(number: u64, size: u64) -> Segment<Vec<u8>> {
+/// A segment with the address, name and place of its number.
+pub fn new_segment(number: u64, size: u64) -> Segment<Vec<u8>> {
     let name = format!("bench-host-{number}:12345").into_bytes();
     Segment {
         id: SegmentId(Uuid { first: rand::random(), second: rand::random() }),

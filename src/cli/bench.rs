@@ -2,6 +2,10 @@
 //!
 //! Guards that a measurement with failed calls is not taken for a good one: it prints them and ends with 1.
 
+mod compare;
+mod replay;
+mod scale;
+
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -13,8 +17,8 @@ use crate::bench::drive::Mix;
 use crate::bench::keys::KeyShape;
 use crate::bench::report;
 use crate::bench::run::{RunOptions, run};
-use crate::bench::server::Server;
-use crate::bench::stall::{Scenario, StallOptions, StallRow, stall};
+use crate::bench::server::{Launch, Server};
+use crate::bench::stall::{QUIET_DEFAULT, Scenario, StallOptions, StallRow, stall};
 use crate::bench::store::StoreShape;
 use crate::bench::work::{BATCH_MAX, Operation, PinWish, WorkShape};
 
@@ -31,7 +35,11 @@ const EXAMPLES: &str = "Examples:
   mooncake-ha bench run get,put --batch 128 --connections 4 --depth 2
   mooncake-ha bench run get:4+put:1 --rate 20000 --connections 16 --seconds 10
   mooncake-ha bench stall evict,regex --start 'mooncake-ha serve --rpc_port={port} \\
-      --metrics_port={http_port} --data_dir={dir} --durability=async'";
+      --metrics_port={http_port} --data_dir={dir} --durability=async'
+  mooncake-ha bench compare --quick --against 'mooncake_master --rpc_port={port} \\
+      --metrics_port={http_port}'
+  mooncake-ha bench replay trace.jsonl --speed 100 --pins both --blocks 20000
+  mooncake-ha bench scale --svg plots --start 'mooncake-ha serve --rpc_port={port} ...'";
 
 #[derive(Debug, Subcommand)]
 enum Action {
@@ -39,6 +47,12 @@ enum Action {
     Run(Run),
     /// Measure how long a call waits at most while something large happens
     Stall(Stall),
+    /// Measure this master and another one in turn: ratios, and whether the targets are met
+    Compare(compare::Compare),
+    /// Replay a recorded request trace: what a store of some size hits, with soft pins and without
+    Replay(replay::Replay),
+    /// Measure how cost grows with objects and connections, and draw it
+    Scale(scale::Scale),
 }
 
 /// Which master.
@@ -148,6 +162,9 @@ pub(super) fn command(bench: &Bench) -> u8 {
     let done = match &bench.action {
         Action::Run(options) => run_command(options),
         Action::Stall(options) => stall_command(options),
+        Action::Compare(options) => compare::command(options),
+        Action::Replay(options) => replay::command(options),
+        Action::Scale(options) => scale::command(options),
     };
     match done {
         Ok(code) => code,
@@ -161,20 +178,44 @@ pub(super) fn command(bench: &Bench) -> u8 {
 impl Target {
     async fn server(&self) -> Result<Server, BenchError> {
         match &self.start {
-            Some(command) => Server::start(command).await,
+            Some(command) => Server::start(Launch { command: command.clone(), core: None }).await,
             None => Ok(Server::running(self.address.clone(), self.admin.clone(), self.pid)),
         }
     }
 
     fn runtime(&self) -> Result<tokio::runtime::Runtime, BenchError> {
-        use tokio::runtime::Builder;
-        let mut builder = match self.threads {
-            0 | 1 => Builder::new_current_thread(),
-            _ => Builder::new_multi_thread(),
-        };
-        let runtime = builder.worker_threads(self.threads.max(1)).enable_all().build();
-        runtime.map_err(|error| BenchError::Internal(error.to_string()))
+        runtime(self.threads)
     }
+}
+
+/// Where the load runs.
+fn runtime(threads: usize) -> Result<tokio::runtime::Runtime, BenchError> {
+    use tokio::runtime::Builder;
+    let mut builder = match threads {
+        0 | 1 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    let runtime = builder.worker_threads(threads.max(1)).enable_all().build();
+    runtime.map_err(|error| BenchError::Internal(error.to_string()))
+}
+
+/// A number of objects such as `10000`, `10k` or `1m`.
+fn amount(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let (digits, factor) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (text.get(..at).unwrap_or_default(), 1_000),
+        Some((at, 'm' | 'M')) => (text.get(..at).unwrap_or_default(), 1_000_000),
+        _ => (text, 1),
+    };
+    let number: Option<u64> = digits.parse().ok();
+    let number = number.and_then(|number| number.checked_mul(factor));
+    number.ok_or_else(|| format!("{text:?} is no number such as 500, 10k or 1m"))
+}
+
+/// A time in seconds. Errors: it is no number from 0.
+fn seconds(name: &str, value: f64) -> Result<Duration, BenchError> {
+    let time = Duration::try_from_secs_f64(value);
+    time.map_err(|_| BenchError::Usage(format!("{name} is a number of seconds from 0")))
 }
 
 fn mix(text: &str) -> Result<Mix, BenchError> {
@@ -198,8 +239,7 @@ fn run_options(options: &Run) -> Result<RunOptions, BenchError> {
     if options.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
         return Err(BenchError::Usage("--rate is a number over 0".into()));
     }
-    let time = Duration::try_from_secs_f64(options.seconds);
-    let time = time.map_err(|_| BenchError::Usage("--seconds is a number from 0".into()))?;
+    let time = seconds("--seconds", options.seconds)?;
     let named = |text: &String| Ok((text.clone(), mix(text)?));
     let mixes = options.operations.iter().map(named).collect::<Result<_, BenchError>>()?;
     let Objects { key_bytes, value_bytes } = options.objects;
@@ -256,7 +296,14 @@ fn stall_command(options: &Stall) -> Result<u8, BenchError> {
     }
     let Objects { key_bytes, value_bytes } = options.objects;
     let client_ttl = Duration::from_secs(options.client_ttl);
-    let wanted = StallOptions { objects: options.count, key_bytes, value_bytes, client_ttl };
+    let wanted = StallOptions {
+        objects: options.count,
+        key_bytes,
+        value_bytes,
+        client_ttl,
+        quiet: QUIET_DEFAULT,
+        pins_after: None,
+    };
     let mut rows: Vec<StallRow> = Vec::new();
     for scenario in scenarios {
         let row = options.target.runtime()?.block_on(async {
@@ -306,5 +353,14 @@ mod tests {
         let error = mix("get+fetch").unwrap_err().to_string();
         assert!(error.contains("fetch") && error.contains("upsert"), "{error}");
         assert!(mix("get:x").is_err());
+    }
+
+    #[test]
+    fn amounts_are_read_with_their_unit_and_never_wrap() {
+        let read = ["10", "10k", "3M"].map(|text| amount(text).unwrap());
+        assert_eq!(read, [10, 10_000, 3_000_000]);
+        for bad in ["", "k", "1.5m", "99999999999999999999", "18446744073709551615k"] {
+            assert!(amount(bad).is_err(), "{bad}");
+        }
     }
 }

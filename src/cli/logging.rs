@@ -36,12 +36,17 @@ pub(super) fn start(config: &LogConfig) -> Result<Option<WorkerGuard>, String> {
         }
         false => (None, None),
     };
-    tracing_subscriber::registry()
-        .with(filter)
-        .with(stderr.with_filter(stderr_level))
-        .with(file)
-        .try_init()
-        .map_err(|error| format!("logging cannot be started: {error}"))?;
+    let stderr = stderr.with_filter(stderr_level);
+    #[cfg(not(feature = "tokio-console"))]
+    let started = tracing_subscriber::registry().with(filter).with(stderr).with(file).try_init();
+    // The console wants what the filter of the log drops, so here each layer has a filter of its own.
+    #[cfg(feature = "tokio-console")]
+    let started = tracing_subscriber::registry()
+        .with(console_subscriber::spawn())
+        .with(stderr.with_filter(filter))
+        .with(file.map(|file| file.with_filter(self::filter(config).unwrap_or_default())))
+        .try_init();
+    started.map_err(|error| format!("logging cannot be started: {error}"))?;
     Ok(guard)
 }
 

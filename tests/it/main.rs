@@ -10,6 +10,7 @@
 )]
 
 mod admin;
+mod bench;
 mod catalog;
 mod cli;
 mod cluster;
