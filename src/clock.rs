@@ -3,8 +3,11 @@
 //! Everything that needs "now" takes a [`Clock`]; the state machine takes a stamp instead. Tests use
 //! [`ManualClock`], so no test waits for real time to pass.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
 
 use crate::model::Millis;
 
@@ -43,6 +46,48 @@ impl Clock for SystemClock {
     }
 }
 
+/// The machine's clocks, with a wall clock that a file moves: what a drill steps.
+///
+/// The file holds milliseconds, which are added. While it cannot be read, what was read last counts.
+#[derive(Debug)]
+pub struct SteppedClock {
+    system: SystemClock,
+    file: PathBuf,
+    /// When it was read, and what it said.
+    read: Mutex<(Duration, i64)>,
+}
+
+impl SteppedClock {
+    /// How long what was read counts.
+    const READ_EVERY: Duration = Duration::from_millis(50);
+
+    /// A clock that follows this file.
+    pub fn new(file: PathBuf) -> Self {
+        let system = SystemClock::default();
+        let ahead_ms = Self::ahead_ms(&file).unwrap_or(0);
+        SteppedClock { system, file, read: Mutex::new((Duration::ZERO, ahead_ms)) }
+    }
+
+    fn ahead_ms(file: &Path) -> Option<i64> {
+        std::fs::read_to_string(file).ok()?.trim().parse().ok()
+    }
+}
+
+impl Clock for SteppedClock {
+    fn wall(&self) -> Millis {
+        let now = self.system.monotonic();
+        let mut read = self.read.lock();
+        if now.saturating_sub(read.0) >= Self::READ_EVERY {
+            *read = (now, Self::ahead_ms(&self.file).unwrap_or(read.1));
+        }
+        Millis(self.system.wall().0.saturating_add_signed(read.1))
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.system.monotonic()
+    }
+}
+
 /// A clock that stands still until it is told to move.
 #[derive(Debug, Default)]
 pub struct ManualClock {
@@ -75,5 +120,32 @@ impl Clock for ManualClock {
 
     fn monotonic(&self) -> Duration {
         Duration::from_millis(self.monotonic_ms.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_moves_the_wall_clock_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("clock");
+        let hour = 3_600_000;
+        let ahead = |text: Option<&str>, clock: &SteppedClock| {
+            text.into_iter().for_each(|text| std::fs::write(&file, text).unwrap());
+            // As if it had been read long ago.
+            clock.read.lock().0 = Duration::ZERO;
+            while clock.monotonic() < SteppedClock::READ_EVERY {}
+            clock.wall().0.abs_diff(clock.system.wall().0)
+        };
+        let clock = SteppedClock::new(file.clone());
+        let before = clock.monotonic();
+        assert!(ahead(None, &clock) < hour / 2, "no file, no step");
+        assert!(ahead(Some("3600000\n"), &clock).abs_diff(hour) < hour / 2);
+        assert!(ahead(Some("-3600000"), &clock).abs_diff(hour) < hour / 2);
+        assert!(clock.wall() < clock.system.wall());
+        assert!(ahead(Some("nonsense"), &clock).abs_diff(hour) < hour / 2, "the last one counts");
+        assert!(clock.monotonic() - before < Duration::from_secs(600));
     }
 }

@@ -15,6 +15,10 @@ pub const ENTRY_BYTES_MAX: usize = 16 << 20;
 /// Proposals waiting for their outcome; more wait for a free place.
 pub const PROPOSALS_IN_FLIGHT_MAX: usize = 4096;
 
+/// Entries that a node may lack and still count as up to date: a learner that is to vote, a voter
+/// that is to carry on without another one.
+pub(crate) const CATCH_UP_LAG_MAX: u64 = 1000;
+
 /// When an entry counts as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {

@@ -32,6 +32,7 @@ pub mod probes;
 mod record;
 mod snapshot_file;
 mod status;
+mod stop;
 mod types;
 
 pub use config::{
@@ -43,4 +44,5 @@ pub use lease::ReadLease;
 pub use machine::{Machine, MachineError};
 pub use node::Node;
 pub use status::{LogPointers, Member, Peer, Role, Status};
+pub use stop::StopRefused;
 pub use types::NodeId;

@@ -11,7 +11,7 @@ use openraft::errors::{ClientWriteError, RaftError};
 use openraft::{BasicNode, ChangeMembers};
 use tokio::time::{Instant, timeout};
 
-use crate::config::check_address;
+use crate::config::{CATCH_UP_LAG_MAX, check_address};
 use crate::error::AdminError;
 use crate::machine::Machine;
 use crate::node::{Inner, Node};
@@ -22,11 +22,14 @@ use crate::types::{NodeId, TypeConfig};
 const CHANGE_MAX: Duration = Duration::from_secs(30);
 /// How long a promotion waits for the learner to catch up.
 const CATCH_UP_MAX: Duration = Duration::from_secs(120);
-/// Entries that a learner may lack when it becomes a voter.
-const CATCH_UP_LAG_MAX: u64 = 1000;
 const LOOK: Duration = Duration::from_millis(20);
 
 impl<M: Machine> Node<M> {
+    /// Who belongs to the cluster, as this node knows it. Cheap, unlike [`Node::status`].
+    pub fn members(&self) -> Vec<Member> {
+        self.inner.members()
+    }
+
     /// Adds a node that receives entries but does not vote.
     ///
     /// # Errors

@@ -4,15 +4,20 @@
 //! the last good one, and a new id sorts after all earlier ones although wall clocks step back. The
 //! peer can read the same root at any time.
 
+mod backup;
 mod id;
 mod index;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
 
+pub use backup::{FETCHED_DIRECTORY, UNSAVED_DIRECTORY};
 pub use id::SnapshotId;
 pub use index::SnapshotIndex;
+
+use backup::Backup;
 
 use crate::codec::manifest::{Descriptor, check_manifest, write_manifest};
 use crate::codec::{Limits, Payloads, decode_exact};
@@ -52,6 +57,8 @@ pub struct Catalog {
     store: Arc<dyn ObjectStore>,
     /// Says what the latest is; `latest.txt` does without it.
     index: Option<Arc<dyn SnapshotIndex>>,
+    /// Keeps what the store did not take and what was fetched for a restore.
+    backup: Option<Backup>,
     /// Key prefix of the cluster, without a slash at its end.
     prefix: String,
     limits: Limits,
@@ -64,13 +71,20 @@ impl Catalog {
             "" => SNAPSHOT_DIRECTORY.to_string(),
             id => format!("{SNAPSHOT_DIRECTORY}/{id}"),
         };
-        Catalog { store, index: None, prefix, limits }
+        Catalog { store, index: None, backup: None, prefix, limits }
     }
 
     /// The same catalog with an index in place of `latest.txt`.
     #[must_use]
     pub fn with_index(self, index: Arc<dyn SnapshotIndex>) -> Self {
         Catalog { index: Some(index), ..self }
+    }
+
+    /// The same catalog with the peer's backup directory, which is made when it is needed: files that
+    /// could not be stored are kept there, and those that are fetched for a restore.
+    #[must_use]
+    pub fn with_backup(self, dir: PathBuf) -> Self {
+        Catalog { backup: Some(Backup::new(dir)), ..self }
     }
 
     /// What a reader of this catalog accepts at most.
@@ -150,9 +164,32 @@ impl Catalog {
     /// Errors: a file is missing or too large, the manifest is of another format, or the store
     /// fails.
     pub fn fetch(&self, id: SnapshotId) -> Result<Payloads, SnapshotError> {
-        let manifest = self.store.get(&self.key(id, SnapshotFile::Manifest), TEXT_BYTES_MAX)?;
+        self.fetch_with(id, &|_, _| {})
+    }
+
+    /// The same for a restore: with a backup directory each file is kept there before it is looked at.
+    ///
+    /// Errors: as there.
+    pub(crate) fn fetch_for_restore(&self, id: SnapshotId) -> Result<Payloads, SnapshotError> {
+        match &self.backup {
+            Some(backup) => self.fetch_with(id, &|file, bytes| backup.fetched(file, bytes)),
+            None => self.fetch(id),
+        }
+    }
+
+    fn fetch_with(
+        &self,
+        id: SnapshotId,
+        seen: &dyn Fn(SnapshotFile, &[u8]),
+    ) -> Result<Payloads, SnapshotError> {
+        let read = |file, limit| {
+            let bytes = self.store.get(&self.key(id, file), limit)?;
+            seen(file, &bytes);
+            Ok::<_, StoreError>(bytes)
+        };
+        let manifest = read(SnapshotFile::Manifest, TEXT_BYTES_MAX)?;
         check_manifest(&manifest)?;
-        let get = |file| self.store.get(&self.key(id, file), self.limits.file_bytes_max);
+        let get = |file| read(file, self.limits.file_bytes_max);
         let extension = match get(SnapshotFile::Extension) {
             Ok(bytes) => Some(bytes),
             Err(error) if error.is_not_found() => None,
@@ -265,11 +302,15 @@ impl Catalog {
             self.discard(id);
         }
         described?;
-        match &self.index {
-            Some(index) => index.publish(id)?,
-            None => self.store.put(&self.latest_key(), id.to_string().as_bytes())?,
+        let text = id.to_string();
+        let pointed = match &self.index {
+            Some(index) => index.publish(id),
+            None => self.store.put(&self.latest_key(), text.as_bytes()),
+        };
+        if let (Err(error), Some(backup)) = (&pointed, &self.backup) {
+            backup.unsaved(SnapshotFile::Latest, text.as_bytes(), error);
         }
-        Ok(())
+        Ok(pointed?)
     }
 
     /// Removes the files of an attempt that failed, best effort; what stays is debris to `retire`.
@@ -289,13 +330,22 @@ impl Catalog {
         let own =
             payloads.extension.iter().map(|bytes| (SnapshotFile::Extension, bytes.as_slice()));
         let manifest = [(SnapshotFile::Manifest, manifest.as_bytes())];
+        let mut failed = None;
         for (file, bytes) in payloads.files().into_iter().chain(own).chain(manifest) {
             if !go_on() {
                 return Err(StoreError::GivenUp);
             }
-            self.store.put(&self.key(id, file), bytes)?;
+            match (self.store.put(&self.key(id, file), bytes), &self.backup) {
+                (Ok(()), _) => {}
+                (Err(error), None) => return Err(error),
+                // The others are tried all the same, so that the backup has what the store has not.
+                (Err(error), Some(backup)) => {
+                    backup.unsaved(file, bytes, &error);
+                    failed.get_or_insert(error);
+                }
+            }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     /// Whether a snapshot can be restored at all: its files are there, sound, and lose no object to

@@ -321,7 +321,7 @@ fn attempt(
     options: &RestoreOptions,
     report: &mut CandidateReport,
 ) -> Result<Image, SnapshotError> {
-    let payloads = catalog.fetch(id)?;
+    let payloads = catalog.fetch_for_restore(id)?;
     let decoded = decode_image(&payloads, catalog.limits())?;
     drop(payloads);
     report.seen = Tally { objects: decoded.objects_seen, bytes: decoded.bytes_seen };

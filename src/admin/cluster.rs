@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
@@ -10,7 +10,8 @@ use serde::Serialize;
 use mooncake_ha_raft::{LogPointers, Member, Role, Status};
 
 use super::answer::Refused;
-use super::{Door, answer};
+use super::stop::{self, StopAdvice};
+use super::{Door, answer, query};
 use crate::config::Durability;
 use crate::model::ErrorCode;
 use crate::node::MasterNode;
@@ -38,6 +39,9 @@ struct Page {
     members: Vec<MemberPage>,
     /// Why the node stopped.
     fatal: Option<String>,
+    /// Whether it may be stopped, if that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop: Option<StopAdvice>,
 }
 
 #[derive(Serialize)]
@@ -82,16 +86,24 @@ struct MemberPage {
     heard_ms_ago: Option<u64>,
 }
 
-/// The page.
-pub async fn cluster(State(door): State<Arc<Door>>) -> Result<Response, Refused> {
+/// The page. With `stop=true` it says whether the node may be stopped, for which the leader may have to be asked.
+pub async fn cluster(
+    State(door): State<Arc<Door>>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Refused> {
     let node = door.node()?.clone();
+    let stop = match query::raw(query.as_deref(), "stop") {
+        Some("true") => Some(stop::advice(&door).await),
+        _ => None,
+    };
     // Sizes are read from the disk.
     let status = {
         let node = node.clone();
         tokio::task::spawn_blocking(move || node.status()).await
     };
     let status = status.map_err(|_| ErrorCode::InternalError)?;
-    Ok(answer::json(StatusCode::OK, &page(&node, status, door.durability)))
+    let page = Page { stop, ..page(&node, status, door.durability) };
+    Ok(answer::json(StatusCode::OK, &page))
 }
 
 fn page(node: &MasterNode, status: Status, durability: Durability) -> Page {
@@ -140,6 +152,7 @@ fn page(node: &MasterNode, status: Status, durability: Durability) -> Page {
         },
         members: status.members.into_iter().map(member).collect(),
         fatal: status.fatal,
+        stop: None,
     }
 }
 

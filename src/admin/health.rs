@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
@@ -13,7 +13,8 @@ use serde::Serialize;
 use mooncake_ha_raft::Role;
 
 use super::answer::Refused;
-use super::{Door, answer};
+use super::stop::{self, StopAdvice};
+use super::{Door, answer, query};
 
 /// What this node is, in the peer's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,12 +99,28 @@ pub async fn health(State(door): State<Arc<Door>>) -> Response {
     answer::json(StatusCode::OK, &body)
 }
 
-/// `GET /ready`, for load balancers: 200 while this node serves clients, else 503.
-pub async fn ready(State(door): State<Arc<Door>>) -> Response {
+#[derive(Serialize)]
+struct Ready {
+    ready: bool,
+    role: &'static str,
+    ha_state: &'static str,
+    #[serde(flatten)]
+    stop: StopAdvice,
+}
+
+/// `GET /ready`, for load balancers: 200 while this node serves clients, else 503. For operators it says as well
+/// whether the node may be stopped now; `format=json` says the same as JSON.
+pub async fn ready(State(door): State<Arc<Door>>, RawQuery(query): RawQuery) -> Response {
+    let stop = stop::advice(&door).await;
+    // Read last: the code is what load balancers go by.
     let state = HaState::of(&door);
     let is_ready = state == HaState::Serving;
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    answer::text(status, state.name())
+    if query::raw(query.as_deref(), "format") == Some("json") {
+        let (role, ha_state) = (state.role(), state.name());
+        return answer::json(status, &Ready { ready: is_ready, role, ha_state, stop });
+    }
+    answer::text(status, format!("{}\nsafe to stop: {}\n", state.name(), stop.words()))
 }
 
 /// `GET /role`.

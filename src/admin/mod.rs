@@ -21,6 +21,7 @@ mod restore;
 mod segments;
 mod snapshots;
 mod soft_pins;
+mod stop;
 pub mod te_metadata;
 
 use std::collections::BTreeMap;
@@ -157,6 +158,7 @@ fn router(door: Arc<Door>) -> Router {
         .route("/api/v1/object", get(object::object))
         .route("/api/v1/soft_pins", get(soft_pins::soft_pins))
         .route("/api/v1/cluster", get(cluster::cluster))
+        .route("/api/v1/cluster/may_stop", get(stop::may_stop))
         .route("/api/v1/cluster/add", post(cluster_change::add))
         .route("/api/v1/cluster/promote", post(cluster_change::promote))
         .route("/api/v1/cluster/remove", post(cluster_change::remove))

@@ -104,7 +104,11 @@ fn configured_index(config: &Config) -> Result<Option<Arc<dyn SnapshotIndex>>, B
 pub fn open(config: &Config) -> Result<Catalog, BackupError> {
     let store = open_store(&configured_place(config)?, true)?;
     let cluster = &config.storage.cluster_id;
-    let catalog = Catalog::new(store, cluster, Limits::default());
+    let mut catalog = Catalog::new(store, cluster, Limits::default());
+    let backup = &config.snapshot.backup_dir;
+    if !backup.is_empty() {
+        catalog = catalog.with_backup(backup.into());
+    }
     match configured_index(config)? {
         Some(index) => Ok(catalog.with_index(index)),
         None => Ok(catalog),

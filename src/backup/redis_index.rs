@@ -40,8 +40,9 @@ pub struct RedisIndex {
 }
 
 impl RedisIndex {
-    /// An index at `redis://[user:password@]host:port[/db]` or `host:port`; what the address leaves out comes from
-    /// MC_REDIS_USERNAME, MC_REDIS_PASSWORD and MC_REDIS_DB_INDEX, which `get` looks up. Nothing is sent yet.
+    /// An index at `redis://[user:password@]host:port[/db]`, the same with `rediss://` for TLS, or `host:port`; what
+    /// the address leaves out comes from MC_REDIS_USERNAME, MC_REDIS_PASSWORD and MC_REDIS_DB_INDEX, which `get`
+    /// looks up. Nothing is sent yet.
     ///
     /// Errors: the address or a variable cannot be read.
     pub fn open(
@@ -54,7 +55,8 @@ impl RedisIndex {
             false => format!("redis://{address}"),
         };
         let host = url.rsplit_once('@').map_or(url.as_str(), |(_, host)| host);
-        let place = format!("Redis at {}", host.trim_start_matches("redis://"));
+        let host = host.trim_start_matches("redis://").trim_start_matches("rediss://");
+        let place = format!("Redis at {host}");
         let refused = |why: &dyn std::fmt::Display| {
             BackupError(format!("{place}: {why}; write redis://[user:password@]host:port[/db]"))
         };
@@ -71,6 +73,8 @@ impl RedisIndex {
             let number = db.parse().map_err(|_| refused(&format!("MC_REDIS_DB_INDEX={db:?}")))?;
             login = login.set_db(number);
         }
+        // TLS needs one; a second call finds one in place, which is this or as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let client =
             Client::open(info.set_redis_settings(login)).map_err(|error| refused(&error))?;
         let cluster = namespace(cluster_id, get);

@@ -158,15 +158,13 @@ impl WorkShape {
         unit.keys.chunks_exact(self.keys.len()).collect()
     }
 
+    /// Whether a unit is sent as calls of one key. The protocol alone has no batch.
     fn is_single(&self, unit: &Unit) -> bool {
-        unit.numbers.len() == 1 && !self.is_always_batch
+        unit.operation == Operation::Ready || (unit.numbers.len() == 1 && !self.is_always_batch)
     }
 
     /// Adds the unit's next call to `link`, under the number `slot`.
     pub fn send(&self, unit: &Unit, slot: u32, client: ClientId, now: Duration, link: &mut Link) {
-        if unit.operation == Operation::Ready {
-            return link.request::<ServiceReady>(slot, &NoArguments);
-        }
         match (self.is_single(unit), unit.is_ending) {
             (true, _) => self.send_single(unit, slot, client, now, link),
             (false, false) => self.send_batch(unit, slot, client, now, link),
@@ -222,7 +220,6 @@ impl WorkShape {
         let keys = self.keys_of(unit);
         let tenant_id = TENANT;
         match unit.operation {
-            Operation::Ready => link.request::<ServiceReady>(slot, &NoArguments),
             Operation::Exist => {
                 link.request::<BatchExistKey>(slot, &KeysRequest { keys, tenant_id });
             }
@@ -233,7 +230,8 @@ impl WorkShape {
                 let request = BatchRemoveRequest { keys, force: false, tenant_id };
                 link.request::<BatchRemove>(slot, &request);
             }
-            Operation::Put | Operation::Upsert => {
+            // Put and upsert: they alone have a second call.
+            _ => {
                 let groups = self.groups(unit);
                 let request = BatchPutStartRequest {
                     client_id,

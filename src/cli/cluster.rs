@@ -36,7 +36,7 @@ pub(super) struct Cluster {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Show who leads, who belongs to the cluster and how far behind each node is
+    /// Show who leads, how far behind each node is, and whether the one that is asked may be stopped
     Status,
     /// Add a node, which receives the log and does not vote yet
     Add {
@@ -83,7 +83,7 @@ pub(super) fn command(cluster: &Cluster) -> u8 {
 fn page(action: &Action) -> (&'static str, String) {
     let post = |name: &str, query: String| ("POST", format!("/api/v1/cluster/{name}{query}"));
     match action {
-        Action::Status => ("GET", "/api/v1/cluster".to_owned()),
+        Action::Status => ("GET", "/api/v1/cluster?stop=true".to_owned()),
         Action::Add { node_id, address } => {
             let set = percent_encoding::NON_ALPHANUMERIC;
             let address = percent_encoding::utf8_percent_encode(address, set);
@@ -186,6 +186,13 @@ fn status(page: &Json) -> String {
             text(member, "/raft_address")
         ));
     }
+    match (page.pointer("/stop/safe_to_stop"), page.pointer("/stop/why").and_then(Json::as_str)) {
+        (Some(Json::Bool(true)), _) => lines.push("safe to stop this node: yes".to_owned()),
+        (Some(_), why) => {
+            lines.push(format!("safe to stop this node: no: {}", why.unwrap_or("it does not say")));
+        }
+        (None, _) => {}
+    }
     if let Some(fatal) = page.pointer("/fatal").and_then(Json::as_str) {
         lines.push(format!("this node has stopped: {fatal}"));
     }
@@ -219,11 +226,23 @@ mod tests {
     }
 
     #[test]
+    fn the_status_says_whether_the_node_may_be_stopped_and_why_not() {
+        let last = |stop: Json| {
+            let text = status(&json!({ "stop": stop }));
+            text.lines().last().unwrap().to_owned()
+        };
+        let yes = last(json!({"safe_to_stop": true, "why": null, "behind": 0}));
+        assert_eq!(yes, "safe to stop this node: yes");
+        let no = last(json!({"safe_to_stop": false, "why": "node 3 is not heard"}));
+        assert_eq!(no, "safe to stop this node: no: node 3 is not heard");
+    }
+
+    #[test]
     fn every_action_has_its_page() {
         let add = Action::Add { node_id: 4, address: "h:1".to_owned() };
         let query = "/api/v1/cluster/add?node_id=4&address=h%3A1".to_owned();
         assert_eq!(page(&add), ("POST", query));
-        assert_eq!(page(&Action::Status), ("GET", "/api/v1/cluster".to_owned()));
+        assert_eq!(page(&Action::Status), ("GET", "/api/v1/cluster?stop=true".to_owned()));
         let any = page(&Action::TransferLeader { node_id: None });
         assert_eq!(any, ("POST", "/api/v1/cluster/transfer_leader".to_owned()));
     }

@@ -65,6 +65,9 @@ struct Run {
     /// Say nothing while the drill runs
     #[arg(long)]
     quiet: bool,
+    /// The program from which rolling-upgrade begins; without it that is this one
+    #[arg(long, value_name = "PROGRAM")]
+    from: Option<PathBuf>,
     /// A further flag of each node, such as --flag=--durability=async; may be repeated
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     flag: Vec<String>,
@@ -118,6 +121,14 @@ fn hold(chosen: &[&'static Scenario], run: &Run) -> u8 {
     if run.nodes.is_multiple_of(2) {
         return usage("--nodes must be odd: an even number survives no more losses than one less");
     }
+    if let Some(from) = &run.from {
+        if !chosen.iter().any(|scenario| scenario.is_upgrade) {
+            return usage("--from is the program from which rolling-upgrade begins; play that one");
+        }
+        if !from.is_file() {
+            return usage(&format!("--from {}: there is no such program", from.display()));
+        }
+    }
     let settings = match settings(run) {
         Ok(settings) => settings,
         Err(error) => return fail(&error),
@@ -143,6 +154,7 @@ fn settings(run: &Run) -> anyhow::Result<Settings> {
         (!run.target.is_empty()).then(|| Target { admins: run.target.clone(), is_agreed: run.yes });
     Ok(Settings {
         program: std::env::current_exe().context("find this program's own file")?,
+        from: run.from.clone(),
         nodes: usize::try_from(run.nodes)?,
         flags: run.flag.clone(),
         rounds: run.rounds,

@@ -338,6 +338,10 @@ pub struct RaftConfig {
     pub address: String,
     /// When a write is answered.
     pub durability: Durability,
+    /// Bytes of log after which a raft snapshot is made, unless the last one was larger.
+    pub snapshot_log_bytes: u64,
+    /// Bytes of log kept behind the raft snapshot, for nodes that lag.
+    pub log_keep_bytes: u64,
     /// Shared secret of the members; empty for none.
     pub cluster_secret: Secret,
     /// PEM file with this node's certificate; empty for no TLS between nodes. Invariant: all three files or none.
@@ -346,6 +350,8 @@ pub struct RaftConfig {
     pub tls_key: PathBuf,
     /// PEM file with the authority of all nodes' certificates.
     pub tls_ca: PathBuf,
+    /// File with milliseconds that are added to the wall clock; empty for none. Drills only.
+    pub clock_offset_file: PathBuf,
 }
 
 impl Default for RaftConfig {
@@ -357,10 +363,13 @@ impl Default for RaftConfig {
             is_joining: false,
             address: "127.0.0.1".into(),
             durability: Durability::Sync,
+            snapshot_log_bytes: 256 << 20,
+            log_keep_bytes: 128 << 20,
             cluster_secret: Secret::default(),
             tls_cert: PathBuf::new(),
             tls_key: PathBuf::new(),
             tls_ca: PathBuf::new(),
+            clock_offset_file: PathBuf::new(),
         }
     }
 }
@@ -432,7 +441,7 @@ pub struct SnapshotConfig {
     pub catalog_store_type: String,
     /// How the catalog store is reached.
     pub catalog_store_connstring: String,
-    /// Directory for payloads that could not be stored; empty for none.
+    /// Directory for files that could not be stored and those that a restore has read; empty for none.
     pub backup_dir: String,
     /// Which objects a cold restore keeps.
     pub survival: RestoreSurvival,

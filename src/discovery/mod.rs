@@ -17,7 +17,8 @@ mod watch;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::watch::Receiver;
+use tokio::sync::watch::{Receiver, Sender, channel as watch_channel};
+use tokio::time::Instant;
 use tonic::transport::Server;
 
 use crate::node::{Leadership, Role};
@@ -48,6 +49,11 @@ pub const HOLD_MAX: Duration = Duration::from_secs(4);
 /// leader is told if it does not come.
 const SETTLE_MAX: Duration = Duration::from_secs(1);
 
+/// A watch that begins within this time of a new leader is told of that leader once more at its end. A client watches
+/// at one node and then reads at another, which may be the last to hear: what it missed at the first it would know
+/// half a minute later. Longer than a read waits for an announcement, so that the read after it is right anywhere.
+const REPEAT_AFTER: Duration = SETTLE_MAX;
+
 /// Silence after which a client is asked, by an HTTP/2 ping, whether it is still there.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -74,7 +80,9 @@ pub async fn serve(listener: TcpListener, discovery: Discovery, stop: Receiver<b
     if let Ok(address) = listener.local_addr() {
         tracing::info!(%address, "clients find the leader here");
     }
-    let service = service::Door::new(discovery, stop.clone());
+    let (told, news) = watch_channel(None);
+    let noting = note_news(discovery.leadership.clone(), told);
+    let service = service::Door::new(discovery, news, stop.clone());
     let incoming = incoming::accept(listener, stop.clone());
     let server = Server::builder()
         .max_concurrent_streams(CALLS_A_CONNECTION_MAX)
@@ -93,7 +101,17 @@ pub async fn serve(listener: TcpListener, discovery: Discovery, stop: Receiver<b
             }
         }
         () = cut => {}
+        () = noting => {}
     }
+}
+
+/// Notes when this node began to tell of the leader that it tells of; ends only with the door.
+async fn note_news(mut leadership: Receiver<Option<Leadership>>, told: Sender<Option<Instant>>) {
+    while leadership.changed().await.is_ok() {
+        told.send_replace(Some(Instant::now()));
+    }
+    // The node is gone, and the door is about to be.
+    std::future::pending().await
 }
 
 /// Waits until the node stops; a node that is gone has stopped.

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::watch::Receiver;
 use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
@@ -31,14 +32,20 @@ const ANSWERS_WAITING_MAX: usize = 8;
 #[derive(Clone, Debug)]
 pub(super) struct Door {
     discovery: Discovery,
+    /// When the newest leader was told first.
+    news: Receiver<Option<Instant>>,
     stop: Receiver<bool>,
     streams: Arc<Semaphore>,
 }
 
 impl Door {
     /// A service that ends its streams when `stop` turns true.
-    pub fn new(discovery: Discovery, stop: Receiver<bool>) -> Self {
-        Door { discovery, stop, streams: Arc::new(Semaphore::new(WATCH_STREAMS_MAX)) }
+    pub fn new(
+        discovery: Discovery,
+        news: Receiver<Option<Instant>>,
+        stop: Receiver<bool>,
+    ) -> Self {
+        Door { discovery, news, stop, streams: Arc::new(Semaphore::new(WATCH_STREAMS_MAX)) }
     }
 }
 
@@ -93,14 +100,14 @@ impl StreamingService<WatchRequest> for Door {
     type Future = BoxFuture<Response<Self::ResponseStream>, Status>;
 
     fn call(&mut self, request: Request<Streaming<WatchRequest>>) -> Self::Future {
-        let Door { discovery, stop, streams } = self.clone();
+        let Door { discovery, news, stop, streams } = self.clone();
         Box::pin(async move {
             let place = streams.try_acquire_owned().map_err(|_| {
                 Status::resource_exhausted(format!("{WATCH_STREAMS_MAX} streams are open here"))
             })?;
             let (answers, reader) = mpsc::channel(ANSWERS_WAITING_MAX);
             tokio::spawn(async move {
-                watch::serve(discovery, stop, request.into_inner(), answers).await;
+                watch::serve(discovery, news, stop, request.into_inner(), answers).await;
                 drop(place);
             });
             Ok(Response::new(ReceiverStream::new(reader)))

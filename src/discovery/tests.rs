@@ -184,6 +184,23 @@ async fn watches_follow_the_leader_and_resume_where_they_were() {
 }
 
 #[tokio::test]
+async fn a_client_whose_watch_began_just_too_late_for_a_new_leader_hears_of_it_all_the_same() {
+    let bench = Bench::start().await;
+    bench.lead(2);
+    let mut client = bench.client().await;
+    // Once this one has heard, the door knows how young the view is.
+    let (_requests, mut early) = client.watch(0).await.unwrap();
+    assert!(next(&mut early).await.created);
+    bench.lead(5);
+    assert_eq!(next(&mut early).await.events.len(), 1);
+    let (_requests, mut late) = client.watch(0).await.unwrap();
+    let created = next(&mut late).await;
+    assert!(created.created && created.events.is_empty());
+    // It has read the view at a node that lags, and waits now.
+    assert_eq!(next(&mut late).await.events[0].kv.as_ref().unwrap().mod_revision, 5);
+}
+
+#[tokio::test]
 async fn other_methods_are_unimplemented_and_large_requests_are_refused() {
     let bench = Bench::start().await;
     bench.lead(1);

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
 use tokio::sync::watch::Receiver;
-use tokio::time::{Instant, interval_at};
+use tokio::time::{Instant, interval_at, sleep_until};
 use tonic::{Status, Streaming};
 
 use super::messages::{Event, PUT, WatchCreateRequest, WatchRequest, WatchResponse};
 use super::view::{self, View};
-use super::{Discovery, WATCHES_A_STREAM_MAX, stopped};
+use super::{Discovery, REPEAT_AFTER, WATCHES_A_STREAM_MAX, stopped};
 
 /// How often a watch that asked for it is told the revision when nothing else happens.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(600);
@@ -25,12 +25,13 @@ const NO_WATCH: i64 = -1;
 /// Serves one stream until either side ends it. Ends with UNAVAILABLE when the node stops.
 pub(super) async fn serve(
     discovery: Discovery,
+    news: Receiver<Option<Instant>>,
     stop: Receiver<bool>,
     requests: Streaming<WatchRequest>,
     answers: Sender<Result<WatchResponse, Status>>,
 ) {
     tokio::select! {
-        () = talk(discovery, requests, &answers) => {}
+        () = talk(discovery, news, requests, &answers) => {}
         () = stopped(stop) => {
             // A full queue means a client that does not read; its connection is cut instead.
             let _ = answers.try_send(Err(Status::unavailable("this node stops")));
@@ -41,15 +42,20 @@ pub(super) async fn serve(
 /// Answers requests and tells news until the client is gone.
 async fn talk(
     mut discovery: Discovery,
+    news: Receiver<Option<Instant>>,
     mut requests: Streaming<WatchRequest>,
     answers: &Sender<Result<WatchResponse, Status>>,
 ) {
     let mut watches = Watches::default();
     let mut ticks = interval_at(Instant::now() + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
     loop {
+        let repeat_at = watches.repeat_at();
         let told = tokio::select! {
             request = requests.message() => match request {
-                Ok(Some(request)) => watches.answer(request, &discovery.view()),
+                Ok(Some(request)) => {
+                    watches.news_at = *news.borrow();
+                    watches.answer(request, &discovery.view())
+                }
                 // The client is done, or what it sent cannot be read: there is nobody to answer.
                 Ok(None) | Err(_) => return,
             },
@@ -58,6 +64,7 @@ async fn talk(
                 Err(_) => return,
             },
             _ = ticks.tick() => watches.progress(&discovery.view()),
+            now = until(repeat_at) => watches.repeat(now, &discovery.view()),
             () = answers.closed() => return,
         };
         for answer in told {
@@ -69,6 +76,15 @@ async fn talk(
     }
 }
 
+/// Waits for an instant, or for ever if there is none; answers the instant.
+async fn until(at: Option<Instant>) -> Instant {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+    Instant::now()
+}
+
 /// One watch.
 #[derive(Debug)]
 struct Watch {
@@ -78,12 +94,16 @@ struct Watch {
     next: i64,
     /// Whether it wants to hear the revision now and then.
     wants_progress: bool,
+    /// When it is told of the leader once more, because it began just after that one was told first.
+    repeat_at: Option<Instant>,
 }
 
 /// The watches of one stream.
 #[derive(Debug, Default)]
 struct Watches {
     by_id: BTreeMap<i64, Watch>,
+    /// When the newest leader was told first.
+    news_at: Option<Instant>,
 }
 
 impl Watches {
@@ -116,6 +136,8 @@ impl Watches {
             }
         };
         let is_of_view = view::is_asked(&create.key, &create.range_end);
+        let is_from_now = create.start_revision <= 0;
+        let repeat_at = self.news_at.map(|at| at + REPEAT_AFTER).filter(|_| is_from_now);
         let mut watch = Watch {
             key: is_of_view.then_some(create.key),
             next: match create.start_revision {
@@ -123,6 +145,7 @@ impl Watches {
                 _ => view.revision_known().saturating_add(1),
             },
             wants_progress: create.progress_notify,
+            repeat_at: repeat_at.filter(|at| *at > Instant::now()),
         };
         let mut told = vec![WatchResponse { created: true, ..empty(id, view) }];
         told.extend(watch.news(id, view));
@@ -148,6 +171,22 @@ impl Watches {
         self.by_id.iter_mut().filter_map(|(id, watch)| watch.news(*id, view)).collect()
     }
 
+    /// When the first watch is to be told once more.
+    fn repeat_at(&self) -> Option<Instant> {
+        self.by_id.values().filter_map(|watch| watch.repeat_at).min()
+    }
+
+    /// The leader once more, for those watches whose time has come.
+    fn repeat(&mut self, now: Instant, view: &View) -> Vec<WatchResponse> {
+        let due = |watch: &Watch| watch.repeat_at.is_some_and(|at| at <= now);
+        let due = self.by_id.iter_mut().filter(|(_, watch)| due(watch));
+        due.filter_map(|(id, watch)| {
+            (watch.next, watch.repeat_at) = (0, None);
+            watch.news(*id, view)
+        })
+        .collect()
+    }
+
     /// The revision, for those watches that want to hear it.
     fn progress(&self, view: &View) -> Vec<WatchResponse> {
         let wanting = self.by_id.iter().filter(|(_, watch)| watch.wants_progress);
@@ -162,6 +201,7 @@ impl Watch {
             return None;
         }
         self.next = kv.mod_revision.saturating_add(1);
+        self.repeat_at = None;
         let events = vec![Event { kind: PUT, kv: Some(kv) }];
         Some(WatchResponse { events, ..empty(id, view) })
     }

@@ -53,6 +53,26 @@ pub struct ClusterPage {
     pub log: LogPage,
     /// Who belongs to the cluster.
     pub members: Vec<MemberPage>,
+    /// Its clock; older versions do not tell it.
+    pub clock: Option<ClockPage>,
+    /// Whether it may be stopped, if that was asked of a version that knows.
+    pub stop: Option<StopPage>,
+}
+
+/// A node's wall clock as that node sees it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ClockPage {
+    /// Steps that it has noticed while it led.
+    pub steps: u64,
+}
+
+/// Whether a node may be stopped.
+#[derive(Clone, Debug, Deserialize)]
+pub struct StopPage {
+    /// Whether the cluster serves on without it.
+    pub safe_to_stop: bool,
+    /// Why not.
+    pub why: Option<String>,
 }
 
 /// The leader as a node knows it.
@@ -133,6 +153,11 @@ impl AdminPort {
     /// What the node knows of the cluster, if it answers.
     pub async fn cluster(&self) -> Option<ClusterPage> {
         self.page("/api/v1/cluster").await
+    }
+
+    /// The same, with whether the node may be stopped.
+    pub async fn cluster_before_stop(&self) -> Option<ClusterPage> {
+        self.page("/api/v1/cluster?stop=true").await
     }
 
     /// The soft pins, if the node leads and answers.

@@ -19,6 +19,8 @@ use super::process::NodeProcess;
 pub struct ClusterPlan {
     /// The program; `serve` is its first argument.
     pub program: PathBuf,
+    /// What nodes run after [`Cluster::upgrade`].
+    pub next_program: PathBuf,
     /// How many nodes.
     pub nodes: usize,
     /// Further flags of each node.
@@ -29,6 +31,8 @@ pub struct ClusterPlan {
     pub disk: DiskKind,
     /// Whether they take catalog snapshots, and an empty cluster starts from the newest.
     pub has_catalog: bool,
+    /// Whether their wall clocks can be stepped.
+    pub has_clocks: bool,
 }
 
 /// One node with its doors.
@@ -131,6 +135,11 @@ impl Cluster {
             command.extend(["--enable_snapshot", "--enable_snapshot_restore"].map(str::to_owned));
             command.push(format!("--snapshot_local_path={}", self.catalog().display()));
         }
+        if self.plan.has_clocks {
+            let file = self.clock_file(at);
+            std::fs::write(&file, "0").with_context(|| format!("write {}", file.display()))?;
+            command.push(format!("--drill_clock_offset_file={}", file.display()));
+        }
         command.extend(self.plan.flags.iter().cloned());
         command.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let log = self.dir.path().join(format!("node_{id}.log"));
@@ -156,6 +165,32 @@ impl Cluster {
         node.process.start()?;
         self.nodes.push(node);
         Ok((at, own))
+    }
+
+    /// From its next start on a node runs the other program. Errors: there is no such node, or the program's path is
+    /// not text.
+    pub fn upgrade(&mut self, at: usize) -> anyhow::Result<()> {
+        let program = self.plan.next_program.to_str().context("the program's path is not text")?;
+        let program = program.to_owned();
+        if let Some(first) = self.at(at)?.process.command_mut().first_mut() {
+            *first = program;
+        }
+        Ok(())
+    }
+
+    /// Sets by how many milliseconds the wall clock of a node is ahead of the machine's. Errors: the nodes have no
+    /// such clocks, or the file cannot be written.
+    pub fn step_clock(&self, at: usize, ahead_ms: i64) -> anyhow::Result<()> {
+        anyhow::ensure!(self.plan.has_clocks, "these nodes have the machine's clock");
+        let (file, new) = (self.clock_file(at), self.clock_file(at).with_extension("new"));
+        // In one step: a node reads it at any time.
+        std::fs::write(&new, ahead_ms.to_string())
+            .and_then(|()| std::fs::rename(&new, &file))
+            .with_context(|| format!("write {}", file.display()))
+    }
+
+    fn clock_file(&self, at: usize) -> PathBuf {
+        self.dir.path().join(format!("clock_{}", at + 1))
     }
 
     /// A node by its index. Errors: there is none.

@@ -41,6 +41,8 @@ pub struct Target {
 pub struct Settings {
     /// The program that nodes of the drill's own run.
     pub program: PathBuf,
+    /// The program that they run before an upgrade; none is the same one.
+    pub from: Option<PathBuf>,
     /// How many.
     pub nodes: usize,
     /// Their further flags.
@@ -148,8 +150,10 @@ async fn own_nodes(
     settings: &Settings,
     setting: Setting,
 ) -> anyhow::Result<Setting> {
+    let before = settings.from.as_ref().filter(|_| scenario.is_upgrade);
     let plan = ClusterPlan {
-        program: settings.program.clone(),
+        program: before.unwrap_or(&settings.program).clone(),
+        next_program: settings.program.clone(),
         nodes: settings.nodes,
         // Short read leases, so that keys that are read can be removed as well.
         flags: ["--default_kv_lease_ttl=500".to_owned()]
@@ -160,6 +164,7 @@ async fn own_nodes(
         has_links: scenario.has_links,
         disk: scenario.disk,
         has_catalog: scenario.has_catalog,
+        has_clocks: scenario.has_clocks,
     };
     let cluster = Cluster::start(&plan).await?;
     let admins = cluster.nodes.iter().map(|node| node.admin.clone()).collect();
@@ -311,6 +316,7 @@ mod tests {
     fn settings(target: Option<Target>) -> Settings {
         Settings {
             program: PathBuf::new(),
+            from: None,
             nodes: 3,
             flags: Vec::new(),
             rounds: 1,

@@ -29,6 +29,8 @@ pub(super) fn raft_config(config: &Config) -> anyhow::Result<mooncake_ha_raft::C
         Durability::Sync => mooncake_ha_raft::Durability::Sync,
         Durability::Async => mooncake_ha_raft::Durability::Async,
     };
+    settings.snapshot_log_bytes = raft.snapshot_log_bytes;
+    settings.log_keep_bytes = raft.log_keep_bytes;
     Ok(settings)
 }
 

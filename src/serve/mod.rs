@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::admin::{self, Door};
-use crate::clock::SystemClock;
+use crate::clock::{Clock, SteppedClock, SystemClock};
 use crate::config::Config;
 use crate::discovery::{self, Discovery};
 use crate::metrics::Metrics;
@@ -44,7 +44,7 @@ const LINGER_TIMES_MAX: u32 = 4;
 pub async fn run(config: Config) -> anyhow::Result<()> {
     let ports = Ports::bind(&config).await?;
     let catalog = snapshotter::open_catalog(&config)?;
-    let clock = Arc::new(SystemClock::default());
+    let clock = clock_of(&config);
     let metrics = Arc::new(Metrics::default());
     let (rpc_address, admin_address) = (ports.rpc.local_addr()?, ports.admin.local_addr()?);
     let (stop, stopping) = watch::channel(false);
@@ -136,7 +136,7 @@ fn take_snapshots(
     node: &MasterNode,
     admin: &Door,
     metrics: &Arc<Metrics>,
-    clock: Arc<SystemClock>,
+    clock: Arc<dyn Clock>,
 ) -> anyhow::Result<Option<(JoinHandle<()>, Option<Follower>)>> {
     if !config.snapshot.is_enabled {
         return Ok(None);
@@ -148,6 +148,16 @@ fn take_snapshots(
     let follower =
         snapshotter.follow().context("no thread for catalog snapshots can be started")?;
     Ok(Some((tokio::spawn(snapshotter.run()), follower)))
+}
+
+/// The machine's clock, unless a drill wants to step it.
+fn clock_of(config: &Config) -> Arc<dyn Clock> {
+    let file = &config.raft.clock_offset_file;
+    if file.as_os_str().is_empty() {
+        return Arc::new(SystemClock::default());
+    }
+    tracing::warn!(file = %file.display(), "the wall clock is moved by a file; that is for drills only");
+    Arc::new(SteppedClock::new(file.clone()))
 }
 
 /// The address that clients are sent to: this node's host as its peers know it, with the port that is open.

@@ -6,7 +6,7 @@ use std::process::Command;
 use mooncake_ha_raft::{Config, OpenError, ProposeError};
 
 use crate::child;
-use crate::support::{Member, add, eventually, single};
+use crate::support::{Member, add, ballast, eventually, single};
 
 fn no_snapshots(dir: &Path) -> Config {
     let mut config = single(dir);
@@ -278,5 +278,40 @@ async fn a_full_disk_stops_the_node_and_loses_nothing_acknowledged() {
         assert!(member.machine.has(number), "{number} is lost");
     }
     member.add(1_000_000).await;
+    member.node.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_or_read_only_place_for_raft_snapshots_is_told_and_the_node_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("snapshot");
+    Member::open(no_snapshots(dir.path())).await.node.shutdown().await;
+    let Some(mounted) = Mounted::new(&place, "256k") else { return };
+    let member = Member::open(no_snapshots(dir.path())).await;
+    member.add(1).await;
+    let first = member.node.trigger_snapshot().await.unwrap();
+    let files = || std::fs::read_dir(&place).unwrap().count();
+    assert!(first.is_some() && files() == 1);
+
+    member.node.propose(ballast(1 << 20)).await.unwrap();
+    let is_told = |error: &str| error.contains("snapshot/writing.tmp");
+    let full = member.node.trigger_snapshot().await.unwrap_err().to_string();
+    assert!(is_told(&full) && full.contains("No space left on device"), "{full}");
+    assert_eq!(member.node.status().snapshot_error.as_deref(), Some(full.as_str()));
+    assert_eq!((member.node.status().log.snapshot, files()), (first, 1), "the last one stays");
+    member.add(2).await;
+
+    mounted.remount("ro");
+    let read_only = member.node.trigger_snapshot().await.unwrap_err().to_string();
+    assert!(is_told(&read_only) && read_only.contains("Read-only"), "{read_only}");
+    member.add(3).await;
+
+    mounted.remount("rw,size=16m");
+    let second = member.node.trigger_snapshot().await.unwrap();
+    assert!(second > first && files() == 1);
+    assert_eq!(member.node.status().snapshot_error, None);
+    member.node.shutdown().await;
+    let member = Member::open(no_snapshots(dir.path())).await;
+    assert_eq!(member.machine.len(), 3);
     member.node.shutdown().await;
 }

@@ -202,3 +202,55 @@ fn with_an_index_the_index_names_the_latest_and_forgets_what_is_retired() {
     left.dedup();
     assert_eq!(left, ids[1..], "ids without files go as well");
 }
+
+#[test]
+fn with_a_backup_directory_what_the_store_refuses_is_kept_and_the_rest_is_tried() {
+    let dir = tempfile::tempdir().unwrap();
+    let kept = |directory: &str| -> Vec<String> {
+        let Ok(files) = std::fs::read_dir(dir.path().join(directory)) else { return Vec::new() };
+        let name = |file: std::fs::DirEntry| file.file_name().into_string().unwrap();
+        let mut names: Vec<String> = files.map(|file| name(file.unwrap())).collect();
+        names.sort();
+        names
+    };
+    let (store, catalog) = catalog();
+    let catalog = catalog.with_backup(dir.path().to_owned());
+    let first = publish(&catalog, 0).unwrap();
+    assert_eq!(kept(UNSAVED_DIRECTORY), Vec::<String>::new());
+    for name in ["metadata", "task_manager", "manifest.txt"] {
+        store.inject(StoreFault::PutFails(name.into()));
+    }
+    let before = store.keys();
+    assert!(publish(&catalog, 1).is_err());
+    assert_eq!(kept(UNSAVED_DIRECTORY), ["manifest.txt", "metadata", "task_manager"]);
+    let metadata = dir.path().join(UNSAVED_DIRECTORY).join("metadata");
+    assert_eq!(std::fs::read(metadata).unwrap(), encode_image(&Image::default()).unwrap().metadata);
+    assert_eq!(store.keys(), before, "an attempt that failed leaves nothing in the store");
+    assert_eq!(catalog.latest().unwrap().unwrap().id, first);
+    store.inject(StoreFault::PutFails("latest.txt".into()));
+    assert!(publish(&catalog, 2).is_err());
+    let id = catalog.list().unwrap().first().unwrap().id;
+    let latest = dir.path().join(UNSAVED_DIRECTORY).join("latest.txt");
+    assert_eq!(std::fs::read_to_string(latest).unwrap(), id.to_string());
+
+    assert_eq!(kept(FETCHED_DIRECTORY), Vec::<String>::new(), "looking is no restore");
+    let now_ms = START_MS;
+    let options = crate::RestoreOptions { now_ms, survival: crate::Survival::Rfc, only: None };
+    crate::restore(&catalog, &options).unwrap();
+    let files = ["manifest.txt", "metadata", "segments", "task_manager"];
+    let fetched = kept(FETCHED_DIRECTORY);
+    assert!(files.iter().all(|file| fetched.iter().any(|kept| kept == file)), "{fetched:?}");
+}
+
+#[test]
+fn a_backup_directory_that_cannot_be_written_changes_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "in the way").unwrap();
+    let (store, catalog) = catalog();
+    let catalog = catalog.with_backup(file);
+    store.inject(StoreFault::PutFails("segments".into()));
+    let error = publish(&catalog, 0).unwrap_err().to_string();
+    assert!(error.contains("segments"), "{error}");
+    publish(&catalog, 1).unwrap();
+}

@@ -4,7 +4,7 @@
 //! crash leaves the old file, the new one, or a leftover that no listing shows. Keys cannot lead
 //! out of the root, not even through symbolic links.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirEntry, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -108,49 +108,6 @@ impl LocalStore {
         }
     }
 
-    fn walk(&self, at: &Path, depth: usize, keys: &mut Vec<String>) -> Result<(), StoreError> {
-        if depth > DEPTH_MAX {
-            return Ok(());
-        }
-        for entry in fs::read_dir(at).map_err(io_at(at))? {
-            let entry = entry.map_err(io_at(at))?;
-            let (path, kind) = (entry.path(), entry.file_type().map_err(io_at(at))?);
-            if kind.is_dir() {
-                self.walk(&path, depth + 1, keys)?;
-            } else if kind.is_file() {
-                keys.extend(self.key_of(&path));
-            }
-            if keys.len() > LISTED_KEYS_MAX {
-                return Err(StoreError::TooMany { prefix: at.display().to_string() });
-            }
-        }
-        Ok(())
-    }
-
-    /// Leftovers below a directory that were last written before the instant.
-    fn leftovers(&self, at: &Path, depth: usize, before_ms: u64) -> Result<(), StoreError> {
-        if depth > DEPTH_MAX {
-            return Ok(());
-        }
-        for entry in fs::read_dir(at).map_err(io_at(at))? {
-            let entry = entry.map_err(io_at(at))?;
-            let (path, kind) = (entry.path(), entry.file_type().map_err(io_at(at))?);
-            if kind.is_dir() {
-                self.leftovers(&path, depth + 1, before_ms)?;
-                continue;
-            }
-            let is_unfinished = entry.file_name().to_string_lossy().starts_with(UNFINISHED_PREFIX);
-            // One that is gone meanwhile was finished by its writer.
-            let Ok(about) = entry.metadata() else { continue };
-            let written = about.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-            let is_old = written.is_some_and(|at| at.as_millis() < u128::from(before_ms));
-            if kind.is_file() && is_unfinished && is_old {
-                fs::remove_file(&path).map_err(io_at(&path))?;
-            }
-        }
-        Ok(())
-    }
-
     /// The key of a path below the root; `None` for leftovers and names that are no keys.
     fn key_of(&self, path: &Path) -> Option<String> {
         let key = path.strip_prefix(&self.root).ok()?.to_str()?;
@@ -201,7 +158,13 @@ impl ObjectStore for LocalStore {
         };
         let mut keys = Vec::new();
         if start.is_dir() {
-            self.walk(&start, 0, &mut keys)?;
+            each_file(&start, 0, &mut |file| {
+                keys.extend(self.key_of(&file.path()));
+                match keys.len() > LISTED_KEYS_MAX {
+                    true => Err(StoreError::TooMany { prefix: prefix.to_string() }),
+                    false => Ok(()),
+                }
+            })?;
         }
         keys.sort();
         Ok(keys)
@@ -229,10 +192,46 @@ impl ObjectStore for LocalStore {
 
     fn sweep(&self, prefix: &str, before_ms: u64) -> Result<(), StoreError> {
         match self.resolved(prefix) {
-            Ok(path) => self.leftovers(&path, 0, before_ms),
+            Ok(path) => each_file(&path, 0, &mut |file| remove_leftover(file, before_ms)),
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Visits every file below a directory; what is neither file nor directory is passed over.
+fn each_file(
+    at: &Path,
+    depth: usize,
+    visit: &mut dyn FnMut(&DirEntry) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    if depth > DEPTH_MAX {
+        return Ok(());
+    }
+    for entry in fs::read_dir(at).map_err(io_at(at))? {
+        let entry = entry.map_err(io_at(at))?;
+        let kind = entry.file_type().map_err(io_at(at))?;
+        if kind.is_dir() {
+            each_file(&entry.path(), depth + 1, visit)?;
+        } else if kind.is_file() {
+            visit(&entry)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a file if it is what an interrupted write left, last written before the instant.
+fn remove_leftover(file: &DirEntry, before_ms: u64) -> Result<(), StoreError> {
+    if !file.file_name().to_string_lossy().starts_with(UNFINISHED_PREFIX) {
+        return Ok(());
+    }
+    // One that is gone meanwhile was finished by its writer.
+    let Ok(about) = file.metadata() else { return Ok(()) };
+    let written = about.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    let path = file.path();
+    match written.is_some_and(|at| at.as_millis() < u128::from(before_ms)) {
+        true => fs::remove_file(&path).map_err(io_at(&path)),
+        false => Ok(()),
     }
 }
 

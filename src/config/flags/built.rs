@@ -341,67 +341,35 @@ pub(super) const FLAGS: &[FlagSpec] = &[
         Kind::Whole64(1, i64::MAX as u64, |c, sec| c.snapshot.timeout_sec = sec),
         "seconds that one may take; then it is given up and counted as failed",
     ),
-    FlagSpec::new(
-        Group::Snapshot,
+    object_store_type(
         "snapshot_object_store_type",
-        "",
-        Kind::Checked("local|s3", |c, text| {
-            one_of(&mut c.snapshot.object_store_type, text, &["local", "s3"])
-        }),
         "where the files of snapshots go; empty is local",
     ),
-    FlagSpec::new(
-        Group::Snapshot,
-        "snapshot_payload_store_type",
-        "",
-        Kind::Checked("local|s3", |c, text| {
-            one_of(&mut c.snapshot.object_store_type, text, &["local", "s3"])
-        }),
-        "older name of snapshot_object_store_type",
-    ),
-    FlagSpec::new(
-        Group::Snapshot,
-        "snapshot_payload_backend_type",
-        "",
-        Kind::Checked("local|s3", |c, text| {
-            one_of(&mut c.snapshot.object_store_type, text, &["local", "s3"])
-        }),
-        "older name of snapshot_object_store_type",
-    ),
-    FlagSpec::new(
-        Group::Snapshot,
+    object_store_type("snapshot_payload_store_type", "older name of snapshot_object_store_type"),
+    object_store_type("snapshot_payload_backend_type", "older name of snapshot_object_store_type"),
+    catalog_store_type(
         "snapshot_catalog_store_type",
-        "",
-        Kind::Checked("embedded|redis", |c, text| {
-            one_of(&mut c.snapshot.catalog_store_type, text, &["embedded", "payload", "redis"])
-        }),
         "what names the latest snapshot: embedded (payload, empty) is a file beside them",
     ),
-    FlagSpec::new(
-        Group::Snapshot,
+    catalog_store_type(
         "snapshot_catalog_backend_type",
-        "",
-        Kind::Checked("embedded|redis", |c, text| {
-            one_of(&mut c.snapshot.catalog_store_type, text, &["embedded", "payload", "redis"])
-        }),
         "older name of snapshot_catalog_store_type",
+    ),
+    catalog_store_connstring(
+        "snapshot_catalog_store_connstring",
+        "redis://[user:password@]host:port[/db] of the catalog store; rediss:// by TLS",
+    ),
+    catalog_store_connstring(
+        "snapshot_catalog_backend_connstring",
+        "older name of snapshot_catalog_store_connstring",
     ),
     FlagSpec::new(
         Group::Snapshot,
-        "snapshot_catalog_store_connstring",
+        "snapshot_backup_dir",
         "",
-        Kind::Text(|c, text| take(&mut c.snapshot.catalog_store_connstring, text)),
-        "redis://[user:password@]host:port[/db] of the catalog store",
-    )
-    .secret(),
-    FlagSpec::new(
-        Group::Snapshot,
-        "snapshot_catalog_backend_connstring",
-        "",
-        Kind::Text(|c, text| take(&mut c.snapshot.catalog_store_connstring, text)),
-        "older name of snapshot_catalog_store_connstring",
-    )
-    .secret(),
+        Kind::Text(|c, text| c.snapshot.backup_dir = text.to_owned()),
+        "directory for files that could not be stored, and for those that a restore has read",
+    ),
     FlagSpec::new(
         Group::Log,
         "logtostderr",
@@ -438,6 +406,28 @@ pub(super) const FLAGS: &[FlagSpec] = &[
         "0 information and worse, 1 warnings and worse, 2 or more errors only",
     ),
 ];
+
+/// A name of the kind of the object store.
+const fn object_store_type(name: &'static str, help: &'static str) -> FlagSpec {
+    let set = Kind::Checked("local|s3", |c, text| {
+        one_of(&mut c.snapshot.object_store_type, text, &["local", "s3"])
+    });
+    FlagSpec::new(Group::Snapshot, name, "", set, help)
+}
+
+/// A name of the kind of the catalog store.
+const fn catalog_store_type(name: &'static str, help: &'static str) -> FlagSpec {
+    let set = Kind::Checked("embedded|redis", |c, text| {
+        one_of(&mut c.snapshot.catalog_store_type, text, &["embedded", "payload", "redis"])
+    });
+    FlagSpec::new(Group::Snapshot, name, "", set, help)
+}
+
+/// A name of the address of the catalog store, which may hold a password.
+const fn catalog_store_connstring(name: &'static str, help: &'static str) -> FlagSpec {
+    let set = Kind::Text(|c, text| take(&mut c.snapshot.catalog_store_connstring, text));
+    FlagSpec::new(Group::Snapshot, name, "", set, help).secret()
+}
 
 /// An address to listen on: a name or an IP address, nothing else.
 fn host(text: &str) -> Result<String, String> {

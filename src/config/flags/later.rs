@@ -149,13 +149,6 @@ pub(super) const FLAGS: &[FlagSpec] = &[
         "replicas in memory that a hot object may have",
     ),
     later(
-        Group::Snapshot,
-        "snapshot_backup_dir",
-        "",
-        Kind::Text(|c, text| c.snapshot.backup_dir = text.to_owned()),
-        "directory for payloads that could not be stored",
-    ),
-    later(
         Group::Events,
         "enable_kv_events",
         "false",

@@ -8,6 +8,8 @@ use super::{FlagSpec, Group, Kind};
 
 /// Greatest sweep interval: the sweep is what frees memory of expired pins in the gauge and index.
 const SWEEP_INTERVAL_MS_MAX: u64 = 3_600_000;
+/// Least log between two raft snapshots; each costs a copy of the state.
+const LOG_BYTES_MIN: u64 = 64 << 10;
 /// Greatest number of members that `peers` may name.
 const PEERS_MAX: usize = 15;
 
@@ -78,6 +80,22 @@ pub(super) const FLAGS: &[FlagSpec] = &[
     .own(),
     FlagSpec::new(
         Group::Raft,
+        "raft_snapshot_log_bytes",
+        "268435456",
+        Kind::Whole64(LOG_BYTES_MIN, i64::MAX as u64, |c, bytes| c.raft.snapshot_log_bytes = bytes),
+        "bytes of log after which a raft snapshot is made, or as many as the last one had",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Raft,
+        "raft_log_keep_bytes",
+        "134217728",
+        Kind::Whole64(0, i64::MAX as u64, |c, bytes| c.raft.log_keep_bytes = bytes),
+        "bytes of log kept behind the raft snapshot, so that a node that lags needs no snapshot",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Raft,
         "cluster_secret",
         "",
         Kind::Text(|c, text| c.raft.cluster_secret = Secret::new(text)),
@@ -107,6 +125,14 @@ pub(super) const FLAGS: &[FlagSpec] = &[
         "",
         Kind::Text(|c, text| c.raft.tls_ca = text.into()),
         "PEM file with the authority that has signed the certificates of all nodes",
+    )
+    .own(),
+    FlagSpec::new(
+        Group::Raft,
+        "drill_clock_offset_file",
+        "",
+        Kind::Text(|c, text| c.raft.clock_offset_file = text.into()),
+        "for drills only: a file with milliseconds that are added to the wall clock",
     )
     .own(),
     FlagSpec::new(

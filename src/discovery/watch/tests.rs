@@ -157,3 +157,26 @@ fn progress_is_told_when_asked_and_now_and_then_to_those_who_want_it() {
     assert!(told.len() == 1 && told[0].watch_id == NO_WATCH);
     assert_eq!(told[0].header.as_ref().unwrap().revision, 3);
 }
+
+#[test]
+fn a_watch_begun_just_after_a_new_leader_is_told_of_it_once_more_and_a_later_one_is_not() {
+    let told_at = Instant::now();
+    let after = told_at + REPEAT_AFTER;
+    let mut watches = Watches { news_at: Some(told_at), ..Watches::default() };
+    assert_eq!(events(&watches.answer(creating(from(0)), &view(5))), []);
+    assert_eq!(watches.repeat_at(), Some(after));
+    assert_eq!(events(&watches.repeat(told_at, &view(5))), [], "not yet");
+    assert_eq!(events(&watches.repeat(after, &view(5))), [(5, "h5:50051".into())]);
+    assert_eq!((watches.repeat_at(), events(&watches.repeat(after, &view(5)))), (None, vec![]));
+
+    // One that hears of a newer leader meanwhile, or has asked from a revision, needs no reminder.
+    let mut watches = Watches { news_at: Some(told_at), ..Watches::default() };
+    watches.answer(creating(from(0)), &view(5));
+    assert_eq!(events(&watches.news(&view(6))).len(), 1);
+    watches.answer(creating(from(6)), &view(6));
+    assert_eq!(watches.repeat_at(), None);
+    let Some(long_ago) = told_at.checked_sub(REPEAT_AFTER) else { return };
+    let mut watches = Watches { news_at: Some(long_ago), ..Watches::default() };
+    watches.answer(creating(from(0)), &view(5));
+    assert_eq!(watches.repeat_at(), None);
+}

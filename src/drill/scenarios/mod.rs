@@ -1,5 +1,6 @@
 //! The scenarios: what each does, what it shows, and where it may be played.
 
+mod clock;
 mod crash;
 mod crowd;
 mod disk;
@@ -7,6 +8,7 @@ mod members;
 mod partition;
 mod pause;
 mod restore;
+mod upgrade;
 
 use std::time::Duration;
 
@@ -37,6 +39,8 @@ enum Play {
     LeaderPause,
     FollowerKill,
     RollingRestart,
+    RollingUpgrade,
+    ClockStep,
     ColdRestart,
     MajorityLoss,
     LeaderPartition,
@@ -68,6 +72,10 @@ pub struct Scenario {
     pub disk: DiskKind,
     /// Whether the nodes take catalog snapshots.
     pub has_catalog: bool,
+    /// Whether the nodes have wall clocks that can be stepped.
+    pub has_clocks: bool,
+    /// Whether the nodes begin with another program, if one is given.
+    pub is_upgrade: bool,
     /// Further flags of the nodes.
     pub flags: &'static [&'static str],
     /// New leaders that each round must bring, or the scenario has shown nothing.
@@ -90,6 +98,8 @@ impl Scenario {
             has_links: false,
             disk: DiskKind::Plain,
             has_catalog: false,
+            has_clocks: false,
+            is_upgrade: false,
             flags: &[],
             elections: 0,
             play,
@@ -113,6 +123,14 @@ impl Scenario {
         Scenario { has_catalog: true, ..self }.flags(&["--restore_survival=complete"])
     }
 
+    const fn clocks(self) -> Scenario {
+        Scenario { has_clocks: true, ..self }
+    }
+
+    const fn upgrade(self) -> Scenario {
+        Scenario { is_upgrade: true, ..self }
+    }
+
     const fn flags(self, flags: &'static [&'static str]) -> Scenario {
         Scenario { flags, ..self }
     }
@@ -131,6 +149,8 @@ impl Scenario {
             Play::LeaderPause => pause::leader_pause(stage).await,
             Play::FollowerKill => crash::follower_kill(stage).await,
             Play::RollingRestart => crash::rolling_restart(stage).await,
+            Play::RollingUpgrade => upgrade::rolling_upgrade(stage).await,
+            Play::ClockStep => clock::clock_step(stage).await,
             Play::ColdRestart => crash::cold_restart(stage).await,
             Play::MajorityLoss => crash::majority_loss(stage).await,
             Play::LeaderPartition => partition::leader_partition(stage).await,
@@ -197,6 +217,14 @@ pub const SCENARIOS: &[Scenario] = &[
         "SIGTERM and start of each node, the leader last",
         "an upgrade node by node loses nothing",
     )
+    .elections(1),
+    Scenario::new(
+        "rolling-upgrade",
+        Play::RollingUpgrade,
+        "from --from PROGRAM to this one, node by node, each when it says that it may be stopped, the leader last",
+        "two versions work together, and an upgrade loses nothing",
+    )
+    .upgrade()
     .elections(1),
     Scenario::new(
         "cold-restart",
@@ -267,6 +295,14 @@ pub const SCENARIOS: &[Scenario] = &[
         "a byte of a follower's log changes while it is down; later the leader is killed",
         "a damaged log is noticed, and its node neither votes nor serves with what is left",
     )
+    .elections(1),
+    Scenario::new(
+        "clock-step",
+        Play::ClockStep,
+        "the leader's wall clock steps an hour ahead, the others' an hour back, and one of these takes over",
+        "no pin ends early, late or elsewhere, and no lease is broken, whatever the wall clocks do",
+    )
+    .clocks()
     .elections(1),
     Scenario::new(
         "thundering-clients",

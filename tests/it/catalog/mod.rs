@@ -1,5 +1,6 @@
 //! Where catalog snapshots are kept: S3, Redis, a directory that nodes share; and moving them with the tools.
 
+mod faults;
 mod follower;
 mod moves;
 mod prune;

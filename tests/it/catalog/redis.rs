@@ -1,11 +1,13 @@
 //! Redis as the index: the peer's keys, one step a change, and a catalog over it that loses no snapshot.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mooncake_ha::backup::open_index;
 use mooncake_ha_snapshot::codec::manifest::Descriptor;
 use mooncake_ha_snapshot::store::LocalStore;
 use mooncake_ha_snapshot::{Catalog, Image, Limits, SnapshotId, encode_image};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
 use super::{json, servers, snapshot};
 use crate::support::{Master, eventually};
@@ -86,4 +88,44 @@ fn a_node_and_the_tools_follow_the_index() {
     assert_eq!(json(&["list", &root], &[])["latest"], serde_json::Value::Null);
     let (code, _, err) = snapshot(&["list", &root, "--redis", "redis://127.0.0.1:1"], &[]);
     assert!(code == 3 && err.contains("Redis at 127.0.0.1:1"), "{code} {err}");
+}
+
+/// A certificate for the loopback address, with its key and the authority that has signed it, in files.
+fn certified(dir: &Path) -> [PathBuf; 3] {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let names = vec!["127.0.0.1".to_owned()];
+    let cert = CertificateParams::new(names).unwrap().signed_by(&key, &authority).unwrap();
+    let files = ["cert.pem", "key.pem", "ca.pem"].map(|name| dir.join(name));
+    for (file, text) in files.iter().zip([cert.pem(), key.serialize_pem(), authority.pem()]) {
+        std::fs::write(file, text).unwrap();
+    }
+    files
+}
+
+#[test]
+fn an_index_behind_tls_is_used_if_its_authority_is_trusted_and_refused_if_not() {
+    let (dir, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let [cert, key, authority] = certified(dir.path());
+    let Some(server) = servers::redis_by_tls(&cert, &key) else { return };
+    let address = format!("rediss://127.0.0.1:{}", server.port);
+    let trust = [("SSL_CERT_FILE".to_owned(), authority.display().to_string())];
+    let path = format!("--snapshot_local_path={}", root.path().display());
+    let index = format!("--snapshot_catalog_store_connstring={address}");
+    let kind = "--snapshot_catalog_store_type=redis";
+    let flags = ["--enable_snapshot", "--snapshot_interval_seconds=1", &path, kind, &index];
+    let master = Master::ours_with(dir.path(), &flags, &trust);
+    eventually("one was taken", || master.count("master_snapshot_success") >= 1);
+    drop(master);
+    let root = root.path().display().to_string();
+    let listed = json(&["list", &root, "--redis", &address], &trust);
+    assert_eq!(listed["latest"], listed["snapshots"][0]["id"], "{listed}");
+    // Whom the system trusts has not signed it.
+    let (code, _, err) = snapshot(&["list", &root, "--redis", &address], &[]);
+    assert!(code == 3 && err.contains("certificate"), "{code} {err}");
+    let plain = address.replace("rediss", "redis");
+    let (code, _, err) = snapshot(&["list", &root, "--redis", &plain], &trust);
+    assert!(code == 3 && err.contains("Redis at 127.0.0.1"), "{code} {err}");
 }

@@ -77,22 +77,26 @@ pub fn s3() -> Option<(Server, Vec<(String, String)>)> {
 
 /// A Redis server without data.
 pub fn redis() -> Option<Server> {
+    redis_with(free_port(), "--port", &[])
+}
+
+/// The same, which speaks TLS only, with this certificate and its key.
+pub fn redis_by_tls(cert: &Path, key: &Path) -> Option<Server> {
+    let (cert, key) = (cert.display().to_string(), key.display().to_string());
+    let tls = ["--port", "0", "--tls-cert-file", &cert, "--tls-key-file", &key];
+    let rest = ["--tls-auth-clients", "no"];
+    redis_with(free_port(), "--tls-port", &[&tls[..], &rest].concat())
+}
+
+fn redis_with(port: u16, port_flag: &str, more: &[&str]) -> Option<Server> {
     let program = ["/usr/bin/redis-server", "/usr/local/bin/redis-server"].map(PathBuf::from);
     let Some(program) = program.into_iter().find(|path| path.exists()) else {
         missing("redis-server");
         return None;
     };
-    let (port, dir) = (free_port(), TempDir::new().unwrap());
-    let text = |text: &str| text.to_owned();
-    let args = [
-        text("--port"),
-        port.to_string(),
-        text("--bind"),
-        text("127.0.0.1"),
-        text("--save"),
-        text(""),
-        text("--dir"),
-        dir.path().display().to_string(),
-    ];
+    let dir = TempDir::new().unwrap();
+    let (number, path) = (port.to_string(), dir.path().display().to_string());
+    let args = [port_flag, &number, "--bind", "127.0.0.1", "--save", "", "--dir", &path];
+    let args: Vec<String> = args.iter().chain(more).map(|arg| (*arg).to_owned()).collect();
     Some(Server::start("redis", program, &args, port, dir))
 }

@@ -38,16 +38,26 @@ pub struct Trio {
 impl Trio {
     /// Starts three nodes and waits until one serves and the others follow it.
     pub fn start(flags: &[&str]) -> Self {
+        let mut trio = Trio::prepare(flags);
+        trio.start_all();
+        trio.settled();
+        trio
+    }
+
+    /// Starts the first three and waits for nothing.
+    pub fn start_all(&mut self) {
+        (0..3).for_each(|at| self.nodes[at].process.start());
+    }
+
+    /// Three nodes that do not run yet.
+    pub fn prepare(flags: &[&str]) -> Self {
         let dir = TempDir::new().unwrap();
         let raft: Vec<u16> = (0..3).map(|_| free_port()).collect();
         let peers = raft.iter().zip(1..).map(|(port, id)| format!("{id}=127.0.0.1:{port}"));
         let peers = peers.collect::<Vec<_>>().join(",");
         let nodes = (1..=3).map(|id| node(id, &peers, &dir, flags)).collect();
         let joining = String::new();
-        let mut trio = Trio { nodes, peers, joining, venv: venv::find(), dir };
-        (0..3).for_each(|at| trio.nodes[at].process.start());
-        trio.settled();
-        trio
+        Trio { nodes, peers, joining, venv: venv::find(), dir }
     }
 
     /// The node that serves, once one does.
@@ -90,6 +100,11 @@ impl Trio {
     /// The admin server of a node.
     pub fn http(&self, at: usize) -> &Http {
         &self.nodes[at].http
+    }
+
+    /// Everything that a node has said.
+    pub fn log(&self, at: usize) -> String {
+        self.nodes[at].process.log()
     }
 
     /// The last entry in the state of a node.

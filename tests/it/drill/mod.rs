@@ -77,6 +77,24 @@ fn three_nodes_killed_at_once_under_load_lose_nothing_that_was_acknowledged() {
 }
 
 #[test]
+fn an_upgrade_node_by_node_under_load_loses_nothing() {
+    // Another version's program, if there is one here; else the upgrade is to the same one.
+    let from = std::env::var("MOONCAKE_HA_PREVIOUS_BIN").ok().filter(|path| !path.is_empty());
+    let mut args = vec!["rolling-upgrade"];
+    args.extend(from.iter().flat_map(|from| ["--from", from]));
+    let (code, report) = play(&args);
+    assert_nothing_lost(code, &report);
+    let faults = report["scenarios"][0]["faults"].as_array().unwrap();
+    assert_eq!(faults.len(), 6, "three nodes, each stopped and started: {faults:?}");
+}
+
+#[test]
+fn wall_clocks_that_step_by_an_hour_move_no_pin_and_break_no_lease() {
+    let (code, report) = play(&["clock-step"]);
+    assert_nothing_lost(code, &report);
+}
+
+#[test]
 fn a_lost_disk_is_replaced_by_a_new_node_under_load() {
     let (code, report) = play(&["lost-node-replace"]);
     assert_nothing_lost(code, &report);
@@ -122,6 +140,8 @@ fn a_wrong_command_line_starts_nothing_and_says_why() {
         (&["run", "leader-kill", "--target", "127.0.0.1:1"], "leave out --target"),
         (&["run", "leader-transfer", "--target", "127.0.0.1:1"], "--yes"),
         (&["run", "steady", "--yes"], "--target"),
+        (&["run", "steady", "--from", "/bin/true"], "rolling-upgrade"),
+        (&["run", "rolling-upgrade", "--from", "/nosuch"], "no such program"),
     ] {
         let output = drill(args);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,8 +1,7 @@
 //! Three nodes on a network that loses packets: both ways, one way, now and then, or late.
 //!
 //! In each of these no acknowledged write is lost, no read is stale, no two nodes lead in one term, no soft pin
-//! moves, and service is back when the network is. The limits of time here are wide, because the gate shares its
-//! machine; the figures are printed.
+//! moves, and service is back within three seconds. The figures are printed.
 
 mod net;
 mod trial;
@@ -16,8 +15,9 @@ use trial::{CLIENTS, Trial};
 const CUT: Duration = Duration::from_millis(3_000);
 /// Clients at work without a fault.
 const CALM: Duration = Duration::from_millis(700);
-/// Far more than the second or two that it takes.
-const BACK_MS_MAX: u64 = 15_000;
+/// From the moment when the network is whole again, or a majority by itself, to the first new write that is
+/// acknowledged, and to the moment when no client waits any more.
+const BACK_MS_MAX: u64 = 3_000;
 
 /// Nothing from `from` arrives at any of `to`.
 fn deaf(from: usize, to: &[usize]) -> Vec<Rule> {
@@ -48,12 +48,12 @@ fn cut(rules: impl FnOnce(usize) -> Vec<Rule>) {
     assert_ne!(trial.leader_but(Some(leader)), leader);
     trial.pass(CUT);
     let healed = trial.heal();
-    trial.everybody_is_served();
+    let served = trial.everybody_is_served(healed);
     trial.pass(CALM);
     let verdict = trial.judge();
     assert!(verdict.terms >= 2, "another node has led");
     assert!(verdict.write_after(cut) < BACK_MS_MAX, "the others serve without it");
-    assert!(verdict.write_after(healed) < BACK_MS_MAX);
+    assert!(verdict.write_after(healed) < BACK_MS_MAX && served < BACK_MS_MAX);
 }
 
 #[test]
@@ -92,13 +92,13 @@ fn a_leader_that_is_cut_off_with_its_clients_acknowledges_nothing_to_them() {
     trial.pass(CUT);
     let before_heal = trial.now();
     let healed = trial.heal();
-    trial.everybody_is_served();
+    let served = trial.everybody_is_served(healed);
     trial.pass(CALM);
     let verdict = trial.judge();
     let count = verdict.crowd_writes(other_serves, before_heal);
     assert_eq!(count, 0, "nothing was acknowledged on the lost side while the other side served");
     assert!(verdict.crowd_write_after(healed) < BACK_MS_MAX, "its clients work again");
-    assert!(verdict.write_after(healed) < BACK_MS_MAX);
+    assert!(verdict.write_after(healed) < BACK_MS_MAX && served < BACK_MS_MAX);
 }
 
 #[test]
@@ -114,9 +114,9 @@ fn a_flapping_link_of_the_leader_loses_nothing() {
         trial.pass(FLAP);
     }
     let healed = trial.heal();
-    trial.everybody_is_served();
+    let served = trial.everybody_is_served(healed);
     trial.pass(CALM);
-    assert!(trial.judge().write_after(healed) < BACK_MS_MAX);
+    assert!(trial.judge().write_after(healed) < BACK_MS_MAX && served < BACK_MS_MAX);
 }
 
 /// Lives with a bad network between the nodes, then judges.
@@ -128,12 +128,12 @@ fn endure(rule: Rule) {
     trial.rules(&pairs.collect::<Vec<_>>());
     trial.pass(CUT * 2);
     let healed = trial.heal();
-    trial.everybody_is_served();
+    let served = trial.everybody_is_served(healed);
     trial.pass(CALM);
     let verdict = trial.judge();
     println!("{} terms", verdict.terms);
     assert!(verdict.write_after(bad) < BACK_MS_MAX, "it serves all the time");
-    assert!(verdict.write_after(healed) < BACK_MS_MAX);
+    assert!(verdict.write_after(healed) < BACK_MS_MAX && served < BACK_MS_MAX);
 }
 
 #[test]

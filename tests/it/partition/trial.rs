@@ -163,12 +163,16 @@ impl Trial {
         self.shared.stopwatch.now()
     }
 
-    /// Waits until every client that may go to any node, or sits beside one, has an answer again.
-    pub fn everybody_is_served(&self) {
+    /// Waits until every client that may go to any node, or sits beside one, has an answer again; answers how many
+    /// milliseconds after `healed` that was.
+    pub fn everybody_is_served(&self, healed: Moment) -> u64 {
         self.until("nobody waits", async || {
             let pulse = self.shared.pulse.now(self.shared.stopwatch.now());
             pulse.waiting == 0 && pulse.clients > 0
         });
+        let ms = self.shared.stopwatch.now().since(healed) / 1000;
+        println!("nobody waits after {ms} ms");
+        ms
     }
 
     /// Stops everybody, reads everything once more and judges; answers what is left to be asked.

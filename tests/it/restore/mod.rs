@@ -8,6 +8,7 @@ mod damaged;
 mod first_start;
 mod fresh;
 mod guard;
+mod half_way;
 mod peer;
 mod public_bugs;
 mod real_files;

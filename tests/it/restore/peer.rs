@@ -1,23 +1,12 @@
 //! Both ways between us and the real master, under a stock client that keeps running and keeps its memory.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 
-use crate::support::{Got, Master, Placed, StockClient, Value, WriteConfig, eventually, venv};
+use crate::support::{
+    Got, Master, Placed, StockClient, Value, WriteConfig, eventually, peer_at_root, venv,
+};
 
 const LEASE: &str = "--default_kv_lease_ttl=600000";
-
-/// The real master, which takes the root from its environment.
-fn peer_program(program: &Path, root: &Path, dir: &Path) -> PathBuf {
-    let script = dir.join("peer.sh");
-    let (root, program) = (root.display(), program.display());
-    let text =
-        format!("#!/bin/sh\nMOONCAKE_SNAPSHOT_LOCAL_PATH='{root}' exec '{program}' \"$@\"\n");
-    fs::write(&script, text).unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    script
-}
 
 fn assert_disjoint(mut all: Vec<Placed>) {
     all.sort_by_key(|at| (at.endpoint.clone(), at.address));
@@ -70,7 +59,7 @@ fn the_real_master_restores_ours_and_its_client_reads_and_writes_on() {
     assert_eq!(client.batch_is_exist(values), [1; 40]);
     let (status, _, body) = master.http().send("POST", "/api/v1/snapshots", b"");
     assert_eq!(status, 200, "{body}");
-    let program = peer_program(&venv.peer_master, root.path(), dir.path());
+    let program = peer_at_root(&venv.peer_master, root.path(), dir.path());
     let store = "--snapshot_object_store_type=local";
     let peer =
         master.replaced_by_peer(&program, dir.path(), &["--enable_snapshot_restore", store, LEASE]);
@@ -85,7 +74,7 @@ fn we_restore_the_real_masters_snapshot_and_its_client_reads_and_writes_on() {
         return venv::skip("the real master is not beside the client");
     }
     let (dir, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let program = peer_program(&venv.peer_master, root.path(), dir.path());
+    let program = peer_at_root(&venv.peer_master, root.path(), dir.path());
     let store = "--snapshot_object_store_type=local";
     let flags = ["--enable_snapshot", "--snapshot_interval_seconds=1", store, LEASE];
     let peer = Master::peer(&program, dir.path(), &flags);

@@ -1,13 +1,11 @@
 //! Catalog snapshots of a running master with a stock client's data: our tool finds nothing, the peer restores.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value as Json;
 
-use crate::support::{Master, StockClient, Value, WriteConfig, eventually, venv};
+use crate::support::{Master, StockClient, Value, WriteConfig, eventually, peer_at_root, venv};
 
 const LEASE: &str = "--default_kv_lease_ttl=10m";
 
@@ -24,18 +22,6 @@ fn verify(root: &Path) -> (i32, Json) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mooncake-ha"));
     let output = command.args(["snapshot", "verify", "--json"]).arg(root).output().unwrap();
     (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap())
-}
-
-/// A real master that restores from `root`; it takes the root from its environment.
-fn restored_peer(program: &Path, root: &Path, dir: &Path) -> Master {
-    let script = dir.join("peer.sh");
-    let (root, program) = (root.display(), program.display());
-    let text =
-        format!("#!/bin/sh\nMOONCAKE_SNAPSHOT_LOCAL_PATH='{root}' exec '{program}' \"$@\"\n");
-    fs::write(&script, text).unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    let store = "--snapshot_object_store_type=local";
-    Master::peer(&script, dir, &["--enable_snapshot_restore", store, LEASE])
 }
 
 #[test]
@@ -73,7 +59,9 @@ fn a_snapshot_verifies_clean_and_the_peer_restores_its_keys() {
         return venv::skip("the real master is not beside the client, so it restored nothing");
     }
     let other = tempfile::tempdir().unwrap();
-    let peer = restored_peer(&venv.peer_master, root.path(), other.path());
+    let program = peer_at_root(&venv.peer_master, root.path(), other.path());
+    let store = "--snapshot_object_store_type=local";
+    let peer = Master::peer(&program, other.path(), &["--enable_snapshot_restore", store, LEASE]);
     eventually("the peer has the keys", || peer.count("master_key_count") == 40);
 }
 
