@@ -31,6 +31,7 @@ pub const PROBES: &[Probe] = &[
     ("flags", flags),
     ("config_file", config::probe),
     ("leases", leases),
+    ("tenant_policies", config::probe_policies),
 ];
 
 fn rpc_frame(bytes: &[u8]) {

@@ -32,6 +32,8 @@ pub enum Refused {
     Bad(String),
     /// A write without the token.
     Unauthorized,
+    /// It was tried and failed, in a sentence.
+    Failed(String),
     /// The outcome of a write is unknown.
     Unknown(String),
 }
@@ -64,6 +66,9 @@ impl IntoResponse for Refused {
             Refused::Unauthorized => {
                 let why = "send the admin token: Authorization: Bearer <token>";
                 error(StatusCode::UNAUTHORIZED, ErrorCode::InvalidParams, why)
+            }
+            Refused::Failed(why) => {
+                error(StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::InternalError, &why)
             }
             Refused::Unknown(why) => {
                 error(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::InternalError, &why)

@@ -14,6 +14,7 @@ use crate::model::Deadline;
 use crate::model::ids::SHARD_COUNT;
 use crate::node::MasterNode;
 use crate::state::State;
+use crate::state::tenants::Account;
 
 /// Overdue pins are counted up to here.
 const DUE_COUNTED_MAX: usize = 1_000;
@@ -39,6 +40,7 @@ pub fn collect(metrics: &Metrics, node: Option<&MasterNode>, uptime: Duration) -
         collect_pins(node, &mut values);
         collect_leases(node, &mut values);
         collect_work(node, &mut values);
+        collect_tenants(node, &mut values);
         collect_raft(&status, &mut values);
         collect_peer_ha(&status, &mut values);
     }
@@ -152,6 +154,48 @@ fn collect_work(node: &MasterNode, values: &mut Values) {
     }
     values.set("master_clock_gap_ms", Value::Signed(node.clock().gap_ms()));
     values.number("master_clock_steps_total", node.clock().steps());
+}
+
+/// A number of a tenant.
+type Amount = fn(&Account) -> u64;
+
+/// Quotas of tenants, where they are kept apart.
+fn collect_tenants(node: &MasterNode, values: &mut Values) {
+    if !node.settings().tenants.is_enabled {
+        return;
+    }
+    let (accounts, capacity) = node.look(|state| (state.accounts(), state.quotas().capacity()));
+    let rows: [(&str, Amount); 6] = [
+        ("requested_bytes", |account| account.requested),
+        ("effective_bytes", |account| account.effective),
+        ("charged_bytes", |account| account.usage.charged),
+        ("admission_closed", |account| u64::from(!account.has_policy)),
+        ("over_quota", |account| u64::from(account.is_over_quota())),
+        ("explicit_policy", |account| u64::from(account.has_policy)),
+    ];
+    let name_of = |account: &Account| account.tenant.name().to_owned();
+    for (name, value) in rows {
+        let by = accounts.iter().map(|account| (name_of(account), value(account))).collect();
+        values.set(format!("mooncake_tenant_quota_{name}"), Value::By("tenant_id", by));
+    }
+    let sum = |value: Amount| accounts.iter().map(value).fold(0, u64::saturating_add);
+    for (name, value) in [
+        ("allocatable_capacity_bytes", capacity),
+        ("requested_bytes_sum", sum(|account| account.requested)),
+        ("effective_bytes_sum", sum(|account| account.effective)),
+    ] {
+        values.number(format!("mooncake_tenant_quota_{name}"), value);
+    }
+    let (mut rejected, mut evicted) = (BTreeMap::new(), BTreeMap::new());
+    for (tenant, counts) in node.quota_counts() {
+        let name = tenant.name().to_owned();
+        rejected.extend((counts.rejected > 0).then(|| (name.clone(), counts.rejected)));
+        evicted.extend((counts.evicted_bytes > 0).then_some((name, counts.evicted_bytes)));
+    }
+    let reason = ("reason", "quota_exceeded");
+    let rejected = Value::ByWith("tenant_id", rejected, reason);
+    values.set("mooncake_tenant_quota_reject_total", rejected);
+    values.set("mooncake_tenant_evict_bytes_total", Value::By("tenant_id", evicted));
 }
 
 fn collect_raft(status: &Status, values: &mut Values) {

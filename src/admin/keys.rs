@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::answer::Refused;
 use super::{Door, answer, query};
 use crate::model::ids::key_hash;
-use crate::model::{Descriptor, ErrorCode, Location, TenantIdx};
+use crate::model::{Descriptor, ErrorCode, Location, Tenant, TenantIdx};
 use crate::node::MasterNode;
 use crate::node::read::{FindReplicas, Found, LeaderGuard};
 
@@ -68,7 +68,7 @@ pub async fn query_key(
 async fn find(node: &MasterNode, raw: &str) -> Result<Result<Found, ErrorCode>, Refused> {
     let mut last = Err(ErrorCode::ObjectNotFound);
     for key in query::candidates(raw) {
-        last = node.read::<FindReplicas>(&key).await?;
+        last = node.read::<FindReplicas>(&Tenant::default(), &key).await?;
         if last != Err(ErrorCode::ObjectNotFound) {
             break;
         }

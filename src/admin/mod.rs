@@ -3,9 +3,10 @@
 //! Open before the data directory is, so that a node that replays its log can be asked how it is. Pages about
 //! the store need leadership and answer 503 without it; pages about this node (`/health`, `/role`, `/metrics`,
 //! `/api/v1/cluster`) always answer. Only `/query_key` grants a read lease, as on the peer, and only
-//! `POST` changes anything: `/api/v1/remove_all` and `/api/v1/restore` the store, `/api/v1/cluster/...` the cluster.
+//! `POST`, `PUT` and `DELETE` change anything; they need the token if one is set.
 
 mod answer;
+mod clients;
 mod cluster;
 mod cluster_change;
 pub mod collect;
@@ -15,14 +16,18 @@ mod listener;
 mod listing;
 mod metrics;
 mod object;
+mod object_remove;
+mod objects;
 mod query;
 mod remove;
 mod restore;
+mod segment_unmount;
 mod segments;
 mod snapshots;
 mod soft_pins;
 mod stop;
 pub mod te_metadata;
+mod tenant_quotas;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -155,7 +160,14 @@ fn router(door: Arc<Door>) -> Router {
         .route("/api/v1/snapshots/done", post(snapshots::done))
         .route("/api/v1/snapshots/export", post(snapshots::export_state))
         .route("/api/v1/restore", get(restore::page).post(restore::run))
-        .route("/api/v1/object", get(object::object))
+        .route("/api/v1/object", get(object::object).delete(object_remove::object_remove))
+        .route("/api/v1/objects", get(objects::objects))
+        .route(
+            "/api/v1/tenant_quotas",
+            get(tenant_quotas::get).put(tenant_quotas::put).delete(tenant_quotas::delete),
+        )
+        .route("/api/v1/clients", get(clients::clients))
+        .route("/api/v1/segments/unmount", post(segment_unmount::unmount))
         .route("/api/v1/soft_pins", get(soft_pins::soft_pins))
         .route("/api/v1/cluster", get(cluster::cluster))
         .route("/api/v1/cluster/may_stop", get(stop::may_stop))

@@ -84,8 +84,7 @@ pub async fn object(
     let query = query.as_deref();
     let raw = query::raw(query, "key").filter(|raw| !raw.is_empty());
     let raw = raw.ok_or_else(|| Refused::Bad("Missing key query parameter".into()))?;
-    let tenant = Tenant::parse(&query::text(query, "tenant").unwrap_or_default())
-        .ok_or_else(|| Refused::Bad("tenant is not a tenant's name".into()))?;
+    let tenant = query::tenant(query, "tenant")?.unwrap_or_default();
     let (node, guard) = door.leading().await?;
     let found = query::candidates(raw).into_iter().find_map(|key| copy_of(node, &tenant, &key));
     let object = found.ok_or(ErrorCode::ObjectNotFound)?;

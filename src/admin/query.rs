@@ -5,6 +5,9 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encode};
 
+use super::answer::Refused;
+use crate::model::Tenant;
+
 /// What stays readable in an encoded key: the characters that never need encoding (RFC 3986, 2.3).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -24,11 +27,40 @@ pub fn text(query: Option<&str>, name: &str) -> Option<String> {
     raw(query, name).map(|raw| String::from_utf8_lossy(&decode(raw)).into_owned())
 }
 
+/// A text with its percent signs decoded and nothing else: a `+` stays.
+pub fn plain(raw: &str) -> Vec<u8> {
+    percent_decode(raw.as_bytes()).collect()
+}
+
+/// Whether a switch is on: `true` or `1`.
+pub fn is_set(query: Option<&str>, name: &str) -> bool {
+    matches!(raw(query, name), Some("true" | "1"))
+}
+
+/// A whole number; `None` if the parameter is not there.
+///
+/// Errors: it is something else.
+pub fn number(query: Option<&str>, name: &str) -> Result<Option<usize>, Refused> {
+    let Some(text) = text(query, name) else { return Ok(None) };
+    let bad = |_| Refused::Bad(format!("{name} is {text:?}; it is a whole number"));
+    text.parse().map(Some).map_err(bad)
+}
+
+/// A tenant; `None` if the parameter is not there or empty.
+///
+/// Errors: no tenant can have that name.
+pub fn tenant(query: Option<&str>, name: &str) -> Result<Option<Tenant>, Refused> {
+    let raw = raw(query, name).filter(|raw| !raw.is_empty());
+    let Some(raw) = raw else { return Ok(None) };
+    let text = String::from_utf8(plain(raw)).ok();
+    let tenant = text.and_then(|text| Tenant::parse(&text));
+    tenant.map(Some).ok_or_else(|| Refused::Bad(format!("{name} is not a tenant's name")))
+}
+
 /// Every key that the text can mean, the likeliest first: decoded with `+` as it is, decoded as forms are,
 /// and not decoded.
 pub fn candidates(raw: &str) -> Vec<Vec<u8>> {
-    let plain: Vec<u8> = percent_decode(raw.as_bytes()).collect();
-    let mut candidates = vec![plain];
+    let mut candidates = vec![plain(raw)];
     for other in [decode(raw), raw.as_bytes().to_vec()] {
         if !candidates.contains(&other) {
             candidates.push(other);
@@ -53,7 +85,7 @@ pub fn encode(key: &[u8]) -> String {
 /// Reads a query as every page does; for `probes`.
 pub fn probe(bytes: &[u8]) {
     let query = String::from_utf8_lossy(bytes);
-    for name in ["key", "keys", "node_id", "address", "limit"] {
+    for name in ["key", "keys", "node_id", "address", "limit", "tenant"] {
         if let Some(raw) = raw(Some(&query), name) {
             let candidates = candidates(raw);
             assert!(
@@ -63,6 +95,8 @@ pub fn probe(bytes: &[u8]) {
             candidates.iter().for_each(|key| drop(shown(key)));
         }
         let _ = text(Some(&query), name);
+        let _ = number(Some(&query), name);
+        let _ = tenant(Some(&query), name);
     }
 }
 

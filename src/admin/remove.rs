@@ -1,4 +1,4 @@
-//! `POST /api/v1/remove_all`: the one page that changes the store; the token that every `POST` needs.
+//! `POST /api/v1/remove_all`; the token that every page that changes something needs.
 
 use std::sync::Arc;
 
@@ -18,17 +18,24 @@ struct Removed {
     removed_count: u64,
 }
 
-/// Removes every object that no read lease protects; with `force=true` or `force=1` all finished ones.
-/// `tenant_id` is accepted and, while there is one tenant, changes nothing.
+/// Removes every object that no read lease protects; with `force=true` or `force=1` all finished ones. `tenant_id`
+/// picks one tenant if tenants are kept apart; a name that no tenant can have removes nothing, as on the peer.
 pub async fn remove_all(
     State(door): State<Arc<Door>>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
     check_token(&door.token, &headers)?;
-    let force = query::text(query.as_deref(), "force");
-    let force = matches!(force.as_deref(), Some("true" | "1"));
-    let removed_count = door.node()?.remove_all(force).await?;
+    let force = query::is_set(query.as_deref(), "force");
+    let node = door.node()?;
+    let tenant = match node.settings().tenants.is_enabled {
+        true => query::tenant(query.as_deref(), "tenant_id"),
+        false => Ok(None),
+    };
+    let removed_count = match &tenant {
+        Ok(tenant) => node.remove_all(tenant.as_ref(), force).await?,
+        Err(_) => 0,
+    };
     door.metrics.note_remove_all();
     tracing::info!(removed_count, force, "all objects were removed by an operator");
     Ok(answer::json(StatusCode::OK, &Removed { success: true, removed_count }))

@@ -30,6 +30,8 @@ struct Page {
     /// Entries of the index's heap, stale ones included.
     heap_len: usize,
     next_deadline_ms: Option<u64>,
+    /// The leader's time.
+    now_ms: u64,
     pins: Vec<Pin>,
 }
 
@@ -42,26 +44,26 @@ struct Pin {
     deadline_ms: u64,
 }
 
-/// `GET /api/v1/soft_pins?limit=N`, in the order of deadlines.
+/// `GET /api/v1/soft_pins?limit=N[&within_ms=M]`, in the order of deadlines; with M only those that end within
+/// so many milliseconds.
 pub async fn soft_pins(
     State(door): State<Arc<Door>>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Refused> {
-    let limit = match query::text(query.as_deref(), "limit") {
-        None => PINS_LISTED,
-        Some(text) => {
-            let bad = |_| Refused::Bad(format!("limit is {text:?}; it is a whole number"));
-            text.parse::<usize>().map_err(bad)?.min(PINS_LISTED_MAX)
-        }
-    };
-    let (node, _) = door.leading().await?;
+    let query = query.as_deref();
+    let limit = query::number(query, "limit")?.unwrap_or(PINS_LISTED).min(PINS_LISTED_MAX);
+    let within_ms = query::number(query, "within_ms")?.map(|ms| ms as u64);
+    let (node, guard) = door.leading().await?;
+    let now_ms = guard.now().0;
     let (active, heap_len, first) = node.look(|state| {
         let index = state.deadlines();
         (index.len(), index.heap_len(), index.first_live(limit.max(1)))
     });
     let next_deadline_ms = first.first().map(|(deadline, _)| deadline.0);
-    let pins = pins(node, first.into_iter().take(limit));
-    let body = Page { success: true, active, heap_len, next_deadline_ms, pins };
+    let until = within_ms.map_or(u64::MAX, |ms| now_ms.saturating_add(ms));
+    let first = first.into_iter().take(limit).take_while(|(deadline, _)| deadline.0 <= until);
+    let pins = pins(node, first);
+    let body = Page { success: true, active, heap_len, next_deadline_ms, now_ms, pins };
     Ok(answer::json(StatusCode::OK, &body))
 }
 

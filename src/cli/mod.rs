@@ -10,6 +10,7 @@ mod drill;
 mod help;
 mod interface;
 mod logging;
+mod operate;
 mod progress;
 mod serve;
 mod snapshot;
@@ -52,6 +53,8 @@ enum Command {
     Snapshot(snapshot::SnapshotArgs),
     /// Break a cluster on purpose and tell what clients saw
     Drill(drill::Drill),
+    #[command(flatten)]
+    Operate(operate::Operate),
     /// Print the version
     Version,
     /// Print this help, or that of a command
@@ -66,6 +69,8 @@ const EXAMPLES: &str = "Examples:
   mooncake-ha serve --rpc_port=50051 --data_dir=/var/lib/mooncake-ha
   mooncake-ha serve --help
   mooncake-ha cluster status --admin=127.0.0.1:9003
+  mooncake-ha object list --prefix model-a/
+  mooncake-ha pin list --due 5m
   mooncake-ha snapshot verify /backup/mooncake
   mooncake-ha bench run exist,get,put --address=127.0.0.1:50051
   mooncake-ha drill run leader-kill --rounds 3 --report out.html";
@@ -102,6 +107,7 @@ fn other(command: Command) -> u8 {
         Command::Bench(bench) => bench::command(&bench),
         Command::Cluster(cluster) => cluster::command(&cluster),
         Command::Drill(args) => drill::command(args),
+        Command::Operate(operate) => operate::command(&operate),
         Command::Snapshot(args) => snapshot::command(args),
         Command::Serve => serve::command(std::iter::empty()),
     }

@@ -49,6 +49,11 @@ fn start(settings: Settings) -> u8 {
     if let Err(error) = backup::check(&config) {
         return super::usage(&error.to_string());
     }
+    if let Some(path) = config.tenants.policy_file()
+        && let Err(error) = config::read_policies(&path)
+    {
+        return super::usage(&error.to_string());
+    }
     // Held to the end: dropping it flushes the log file.
     let _log = match logging::start(&config.log) {
         Ok(guard) => guard,

@@ -28,7 +28,7 @@ pub fn read(path: &Path) -> Result<BTreeMap<String, String>, ConfigError> {
         "json" => parse_json,
         _ => return Err(refuse("its name must end in .yaml, .yml or .json".into())),
     };
-    let text = read_text(path).map_err(refuse)?;
+    let text = read_text(path, FILE_BYTES_MAX).map_err(refuse)?;
     let mut settings = BTreeMap::new();
     match parse(&text).map_err(refuse)? {
         Value::Null if text_is_blank(&text) => {}
@@ -48,13 +48,16 @@ pub fn probe(bytes: &[u8]) {
     }
 }
 
-fn read_text(path: &Path) -> Result<String, String> {
+/// The text of a file of bounded size.
+///
+/// Errors: why it cannot be read, in a sentence.
+pub(super) fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
     let file = std::fs::File::open(path).map_err(|error| format!("cannot be opened: {error}"))?;
     let mut text = String::new();
-    let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
+    let read = file.take(bytes_max + 1).read_to_string(&mut text);
     let bytes = read.map_err(|error| format!("cannot be read: {error}"))?;
-    if bytes as u64 > FILE_BYTES_MAX {
-        return Err(format!("it is larger than {FILE_BYTES_MAX} bytes"));
+    if bytes as u64 > bytes_max {
+        return Err(format!("it is larger than {bytes_max} bytes"));
     }
     Ok(text)
 }
@@ -63,7 +66,10 @@ fn parse_json(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|error| format!("malformed JSON: {error}"))
 }
 
-fn parse_yaml(text: &str) -> Result<Value, String> {
+/// A YAML text; numbers with leading zeros stay texts.
+///
+/// Errors: it is malformed, in a sentence.
+pub(super) fn parse_yaml(text: &str) -> Result<Value, String> {
     if text_is_blank(text) {
         return Ok(Value::Null);
     }
@@ -77,7 +83,7 @@ fn parse_yaml(text: &str) -> Result<Value, String> {
 }
 
 /// Whether a file holds no setting at all: only blanks, comments or document marks.
-fn text_is_blank(text: &str) -> bool {
+pub(super) fn text_is_blank(text: &str) -> bool {
     text.lines()
         .map(str::trim)
         .all(|line| line.is_empty() || line.starts_with('#') || line == "---")

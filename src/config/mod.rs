@@ -9,6 +9,7 @@ mod error;
 mod file;
 mod flags;
 mod load;
+mod quotas;
 mod sections;
 mod validate;
 mod value;
@@ -18,12 +19,17 @@ pub use error::ConfigError;
 pub(crate) use file::probe;
 pub use flags::{FlagSpec, Group, Kind, Origin, Status, all as flags};
 pub use load::{ENV_PREFIX, Loaded, Settings, load};
+pub(crate) use quotas::probe_policies;
+pub use quotas::{
+    POLICY_FILE_BYTES_MAX, Policies, QUOTA_BYTES_MAX, parse_policies, parse_quota_bytes,
+    read_policies, render_policies,
+};
 pub use sections::{
     AdminConfig, AllocationConfig, AllocationStrategy, ClientConfig, Config,
     DISCOVERY_PORT_DEFAULT, DiscoveryConfig, Durability, EvictionConfig, HttpMetadataConfig,
     LeaseConfig, LogConfig, PPM_WHOLE, PeerAddress, RaftConfig, RestoreSurvival, RpcConfig, Secret,
-    SnapshotConfig, SnapshotTaker, SoftPinConfig, StorageConfig, TaskConfig, WriteConfig,
-    host_port,
+    SnapshotConfig, SnapshotTaker, SoftPinConfig, StorageConfig, TaskConfig, TenantConfig,
+    TenantConnector, WriteConfig, host_port,
 };
 pub use validate::validate;
 pub use value::parse_duration_ms;

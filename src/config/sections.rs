@@ -30,6 +30,8 @@ pub struct Config {
     pub clients: ClientConfig,
     /// Copy and move tasks.
     pub tasks: TaskConfig,
+    /// Tenants and their quotas.
+    pub tenants: TenantConfig,
     /// Placement of replicas.
     pub allocation: AllocationConfig,
     /// What is echoed to clients about storage.
@@ -261,6 +263,35 @@ impl Default for TaskConfig {
             processing_timeout_sec: 300,
             retry_attempts_max: 10,
         }
+    }
+}
+
+/// Settings of tenants.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TenantConfig {
+    /// Whether tenants are kept apart and held to quotas.
+    pub is_enabled: bool,
+    /// Where policies come from.
+    pub connector: TenantConnector,
+    /// The policy file, if they come from one; may be empty.
+    pub uri: String,
+}
+
+/// Where the policies of tenants come from at first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TenantConnector {
+    /// A file.
+    #[default]
+    File,
+    /// The log alone.
+    Replicated,
+}
+
+impl TenantConfig {
+    /// The policy file; `None` if tenants are not kept apart or policies are set by operators alone.
+    pub fn policy_file(&self) -> Option<PathBuf> {
+        let is_file = self.is_enabled && self.connector == TenantConnector::File;
+        (is_file && !self.uri.is_empty()).then(|| PathBuf::from(&self.uri))
     }
 }
 

@@ -264,9 +264,15 @@ impl EvictionOrder {
 
     /// Adds the candidates of one shard.
     pub fn walk(&mut self, view: &View, shard: usize) {
+        self.walk_chosen(view, shard, |_| true);
+    }
+
+    /// Adds those candidates of one shard that are chosen.
+    pub fn walk_chosen(&mut self, view: &View, shard: usize, is_chosen: impl Fn(&Object) -> bool) {
         for object in view.table.refs_in_shard(shard) {
             let look = |found: &Object| {
-                found.is_candidate().then(|| (incarnation(found), rank(view, object, found)))
+                let is_wanted = found.is_candidate() && is_chosen(found);
+                is_wanted.then(|| (incarnation(found), rank(view, object, found)))
             };
             if let Some(Some((incarnation, rank))) = view.table.peek(object, look) {
                 self.ranked.add(Candidate::new(object, incarnation), rank);

@@ -15,14 +15,18 @@ pub enum Kind {
     Histogram,
     /// A gauge with a label; shown while it has a value.
     Labelled,
+    /// A counter with a label; shown once something was counted.
+    LabelledCounter,
+    /// A gauge that is shown only where it has a meaning.
+    Some,
 }
 
 impl Kind {
     /// The name in a `# TYPE` line.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Counter => "counter",
-            Kind::Gauge | Kind::Labelled => "gauge",
+            Kind::Counter | Kind::LabelledCounter => "counter",
+            Kind::Gauge | Kind::Labelled | Kind::Some => "gauge",
             Kind::Histogram => "histogram",
         }
     }
@@ -54,6 +58,53 @@ const fn histogram(name: &'static str, help: &'static str) -> Spec {
 const fn labelled(name: &'static str, help: &'static str) -> Spec {
     Spec { name, kind: Kind::Labelled, help }
 }
+
+const fn labelled_counter(name: &'static str, help: &'static str) -> Spec {
+    Spec { name, kind: Kind::LabelledCounter, help }
+}
+
+const fn some(name: &'static str, help: &'static str) -> Spec {
+    Spec { name, kind: Kind::Some, help }
+}
+
+/// Names of tenants and their quotas, which the peer has, too; shown only where tenants are kept apart.
+const TENANTS: &[Spec] = &[
+    labelled(
+        "mooncake_tenant_quota_requested_bytes",
+        "bytes of a tenant's quota, as it was asked for",
+    ),
+    labelled(
+        "mooncake_tenant_quota_effective_bytes",
+        "bytes that a tenant may use: its quota, or its share if memory is less than all quotas",
+    ),
+    labelled(
+        "mooncake_tenant_quota_charged_bytes",
+        "bytes of a tenant's copies in memory, and of content that is being replaced",
+    ),
+    labelled("mooncake_tenant_quota_admission_closed", "1 for a tenant that has no quota any more"),
+    labelled(
+        "mooncake_tenant_quota_over_quota",
+        "1 for a tenant that is charged more than it may use",
+    ),
+    labelled("mooncake_tenant_quota_explicit_policy", "1 for a tenant that has a quota"),
+    some(
+        "mooncake_tenant_quota_allocatable_capacity_bytes",
+        "bytes of all mounted segments, which quotas share",
+    ),
+    some(
+        "mooncake_tenant_quota_requested_bytes_sum",
+        "bytes of all quotas, as they were asked for",
+    ),
+    some("mooncake_tenant_quota_effective_bytes_sum", "bytes that all tenants may use"),
+    labelled_counter(
+        "mooncake_tenant_quota_reject_total",
+        "writes of a tenant that its quota had no room for",
+    ),
+    labelled_counter(
+        "mooncake_tenant_evict_bytes_total",
+        "bytes of a tenant evicted to make room in its quota",
+    ),
+];
 
 /// Names that the peer has, too.
 pub const PEER: &[Spec] = &[
@@ -394,5 +445,5 @@ pub const OWN: &[Spec] = &[
 
 /// Every metric, in the order in which it is shown.
 pub fn all() -> impl Iterator<Item = &'static Spec> {
-    PEER.iter().chain(OWN)
+    PEER.iter().chain(TENANTS).chain(OWN)
 }

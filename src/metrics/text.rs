@@ -19,6 +19,8 @@ pub enum Value {
     Signed(i64),
     /// One number a label value.
     By(&'static str, BTreeMap<String, u64>),
+    /// One number a label value, all with one more label.
+    ByWith(&'static str, BTreeMap<String, u64>, (&'static str, &'static str)),
     /// Counts by size.
     Histogram(HistogramView),
 }
@@ -71,7 +73,7 @@ impl Values {
             match (self.0.get(spec.name), spec.kind) {
                 (Some(value), _) => render(spec, value, &mut page),
                 (None, Kind::Counter | Kind::Gauge) => render(spec, &Value::Number(0), &mut page),
-                (None, Kind::Histogram | Kind::Labelled) => {}
+                (None, Kind::Histogram | Kind::Labelled | Kind::LabelledCounter | Kind::Some) => {}
             }
         }
         page
@@ -102,6 +104,13 @@ fn render(spec: &Spec, value: &Value, page: &mut String) {
                 let _ = writeln!(page, "{name}{{{label}=\"{}\"}} {number}", escape(of));
             }
         }
+        Value::ByWith(label, numbers, (other, value)) if !numbers.is_empty() => {
+            head(spec, page);
+            for (of, number) in numbers {
+                let of = escape(of);
+                let _ = writeln!(page, "{name}{{{label}=\"{of}\",{other}=\"{value}\"}} {number}");
+            }
+        }
         Value::Histogram(view) if view.sum > 0 => {
             head(spec, page);
             for (bound, count) in &view.up_to {
@@ -110,7 +119,7 @@ fn render(spec: &Spec, value: &Value, page: &mut String) {
             let _ = writeln!(page, "{name}_bucket{{le=\"+Inf\"}} {}", view.count);
             let _ = writeln!(page, "{name}_sum {}\n{name}_count {}", view.sum, view.count);
         }
-        Value::By(..) | Value::Histogram(_) => {}
+        Value::By(..) | Value::ByWith(..) | Value::Histogram(_) => {}
     }
 }
 

@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 /// Number of shards of the object table; fixed by the snapshot format.
 pub const SHARD_COUNT: usize = 1024;
 
+/// Tenants that can have a quota.
+pub const TENANT_POLICIES_MAX: usize = 10_000;
+
 /// Two 64-bit halves; the peer's form of a UUID. `(0, 0)` means none.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
@@ -112,6 +115,11 @@ impl Tenant {
     /// The name.
     pub fn name(&self) -> &str {
         &self.0
+    }
+
+    /// The name as commands hold it: `None` is the default tenant.
+    pub fn for_command(&self) -> Option<Self> {
+        (!self.is_default()).then(|| self.clone())
     }
 
     /// Whether this is the default tenant.

@@ -62,10 +62,11 @@ pub(super) struct Eviction {
 
 /// What a pass did.
 #[derive(Clone, Copy, Debug, Default)]
-struct Passed {
+pub(super) struct Passed {
     tried: u64,
     keys: u64,
-    bytes: u64,
+    /// Bytes that came free.
+    pub bytes: u64,
 }
 
 impl MasterNode {
@@ -181,6 +182,8 @@ struct Picked {
     victim: Victim,
     tenant: TenantIdx,
     put_start: Millis,
+    /// What would come free of it, as it was when it was fenced.
+    bytes: u64,
 }
 
 /// A batch that came back from the log.
@@ -190,7 +193,7 @@ struct Landed {
 }
 
 /// One pass of eviction, with its time fixed.
-struct Pass<'a> {
+pub(super) struct Pass<'a> {
     node: &'a MasterNode,
     leader: &'a Arc<LeaderContext>,
     order: &'a mut EvictionOrder,
@@ -205,7 +208,8 @@ struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    fn new(
+    /// A pass over the candidates of an order.
+    pub fn new(
         node: &'a MasterNode,
         leader: &'a Arc<LeaderContext>,
         order: &'a mut EvictionOrder,
@@ -234,6 +238,40 @@ impl<'a> Pass<'a> {
             self.evict_until(goal.lower).await;
         }
         self.passed
+    }
+
+    /// First the oldest without an active pin, until so many bytes are free; then, if that was not enough,
+    /// soft-pinned ones.
+    pub async fn run_for_bytes(mut self, wanted: u64, allows_soft_pinned: bool) -> Passed {
+        self.free(wanted).await;
+        if allows_soft_pinned && self.passed.bytes < wanted {
+            self.spares_soft_pinned = false;
+            self.free(wanted).await;
+        }
+        self.passed
+    }
+
+    /// Evicts until so many bytes are free or nothing can go any more. Ends as `evict_until` does.
+    async fn free(&mut self, wanted: u64) {
+        let mut is_exhausted = false;
+        while self.passed.bytes < wanted && !is_exhausted && !self.has_failed {
+            let mut expected = self.passed.bytes;
+            while expected < wanted {
+                let picked = self.batch.len();
+                match self.next() {
+                    Next::Oldest(candidate) => self.pick(candidate),
+                    Next::Pause => yield_now().await,
+                    Next::Nothing => {
+                        is_exhausted = true;
+                        break;
+                    }
+                }
+                let new = self.batch.iter().skip(picked).map(|picked| picked.bytes);
+                expected = expected.saturating_add(new.sum());
+            }
+            self.send().await;
+            while self.land().await {}
+        }
     }
 
     /// Evicts until so many objects went or nothing can go any more. Ends, because `now` is fixed and what
@@ -315,18 +353,23 @@ impl<'a> Pass<'a> {
         let close = |object: &Object| {
             use crate::model::object::FenceRefused;
             match view.fence(member.object(), object, self.now, false) {
-                Ok(()) => Ok(Some((object.tenant, victim_of(object), object.put_start))),
+                Ok(()) => {
+                    let copies = object.replicas.iter().filter(|r| r.is_evictable()).count() as u64;
+                    let bytes = object.size.saturating_mul(copies);
+                    Ok(Some((object.tenant, victim_of(object), object.put_start, bytes)))
+                }
                 Err(FenceRefused::AlreadyFenced) => Ok(None),
                 Err(FenceRefused::Leased) => Err(view.lease_end(member.object(), object)),
             }
         };
         let closed = view.table.peek(member.object(), close).unwrap_or(Ok(None))?;
-        fenced.extend(closed.map(|(tenant, victim, put_start)| Picked {
+        fenced.extend(closed.map(|(tenant, victim, put_start, bytes)| Picked {
             candidate: member,
             has_left_order: member == taken,
             victim: Victim { tenant: self.tenant(tenant), ..victim },
             tenant,
             put_start,
+            bytes,
         }));
         Ok(())
     }

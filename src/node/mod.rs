@@ -8,12 +8,15 @@ pub mod error;
 pub mod evict;
 pub mod machine;
 pub mod propose;
+mod quota;
 pub mod read;
 mod regex;
 mod remove;
 pub mod settings;
 mod snapshots;
 mod te_cleanup;
+mod te_remote;
+pub mod tenants;
 mod workers;
 
 use std::sync::Arc;
@@ -71,6 +74,8 @@ struct Inner {
     leader: RwLock<Option<Arc<LeaderContext>>>,
     sweeps: SweepStats,
     eviction: evict::Eviction,
+    quota: quota::QuotaRoom,
+    policies: tenants::PolicyDesk,
     has_loops: bool,
 }
 
@@ -106,9 +111,19 @@ impl MasterNode {
         let proposer =
             Proposer::start(raft.clone(), Arc::clone(&machine), Arc::clone(&clock), chance);
         let (leader, sweeps) = (RwLock::default(), SweepStats::default());
-        let eviction = evict::Eviction::default();
-        let inner =
-            Inner { raft, machine, clock, settings, proposer, leader, sweeps, eviction, has_loops };
+        let inner = Inner {
+            raft,
+            machine,
+            clock,
+            settings,
+            proposer,
+            leader,
+            sweeps,
+            eviction: evict::Eviction::default(),
+            quota: quota::QuotaRoom::default(),
+            policies: tenants::PolicyDesk::default(),
+            has_loops,
+        };
         let node = MasterNode { inner: Arc::new(inner) };
         let (following, ready) = tokio::sync::oneshot::channel();
         tokio::spawn(node.clone().follow_role(following));

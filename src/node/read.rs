@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::MasterNode;
 use super::error::NodeError;
 use crate::model::object::Fenced;
-use crate::model::{Deadline, Descriptor, ErrorCode, Millis, Object, Tenant, TenantIdx};
+use crate::model::{Deadline, Descriptor, ErrorCode, Millis, Object, Tenant};
 use crate::state::table::table_hash;
 use crate::state::view::{Directory, View};
 
@@ -65,18 +65,22 @@ impl MasterNode {
     /// Reads one key, again until a removal of it is decided.
     ///
     /// Errors: leadership is lost, or the removal is not decided in time.
-    pub async fn read<R: Read>(&self, key: &[u8]) -> Result<R::Found, NodeError> {
+    pub async fn read<R: Read>(&self, tenant: &Tenant, key: &[u8]) -> Result<R::Found, NodeError> {
         // Nearly always the first look answers, so it costs no timer.
-        if let Ok(found) = R::read(&self.leader_guard().await?, key) {
+        if let Ok(found) = R::read(&self.leader_guard().await?, tenant, key) {
             return Ok(found);
         }
-        self.read_fenced::<R>(key).await
+        self.read_fenced::<R>(tenant, key).await
     }
 
-    async fn read_fenced<R: Read>(&self, key: &[u8]) -> Result<R::Found, NodeError> {
+    async fn read_fenced<R: Read>(
+        &self,
+        tenant: &Tenant,
+        key: &[u8],
+    ) -> Result<R::Found, NodeError> {
         for _ in 0..FENCE_LOOKS_MAX {
             tokio::time::sleep(FENCE_LOOK_STEP).await;
-            if let Ok(found) = R::read(&self.leader_guard().await?, key) {
+            if let Ok(found) = R::read(&self.leader_guard().await?, tenant, key) {
                 return Ok(found);
             }
         }
@@ -87,10 +91,14 @@ impl MasterNode {
     /// Reads many keys under one proof of leadership; the few whose removal is being decided are read again.
     ///
     /// Errors: as [`MasterNode::read`].
-    pub async fn read_many<R: Read>(&self, keys: &[&[u8]]) -> Result<Vec<R::Found>, NodeError> {
+    pub async fn read_many<R: Read>(
+        &self,
+        tenant: &Tenant,
+        keys: &[&[u8]],
+    ) -> Result<Vec<R::Found>, NodeError> {
         let looks: Vec<MaybeFenced<R::Found>> = {
             let guard = self.leader_guard().await?;
-            keys.iter().map(|key| R::read(&guard, key)).collect()
+            keys.iter().map(|key| R::read(&guard, tenant, key)).collect()
         };
         let mut found = Vec::with_capacity(looks.len());
         for (at, look) in looks.into_iter().enumerate() {
@@ -98,7 +106,7 @@ impl MasterNode {
                 Ok(value) => value,
                 Err(_fenced) => {
                     let key = keys.get(at).copied().unwrap_or_default();
-                    self.read_fenced::<R>(key).await?
+                    self.read_fenced::<R>(tenant, key).await?
                 }
             });
         }
@@ -112,7 +120,7 @@ pub trait Read {
     type Found: Send;
 
     /// Looks and grants. Errors: a removal of the key is being decided.
-    fn read(guard: &LeaderGuard<'_>, key: &[u8]) -> MaybeFenced<Self::Found>;
+    fn read(guard: &LeaderGuard<'_>, tenant: &Tenant, key: &[u8]) -> MaybeFenced<Self::Found>;
 }
 
 /// Whether a key is readable.
@@ -121,8 +129,8 @@ pub struct Exists;
 impl Read for Exists {
     type Found = bool;
 
-    fn read(guard: &LeaderGuard<'_>, key: &[u8]) -> MaybeFenced<bool> {
-        guard.exists(key)
+    fn read(guard: &LeaderGuard<'_>, tenant: &Tenant, key: &[u8]) -> MaybeFenced<bool> {
+        guard.exists(tenant, key)
     }
 }
 
@@ -132,8 +140,8 @@ pub struct FindReplicas;
 impl Read for FindReplicas {
     type Found = Result<Found, ErrorCode>;
 
-    fn read(guard: &LeaderGuard<'_>, key: &[u8]) -> MaybeFenced<Self::Found> {
-        guard.replicas(key)
+    fn read(guard: &LeaderGuard<'_>, tenant: &Tenant, key: &[u8]) -> MaybeFenced<Self::Found> {
+        guard.replicas(tenant, key)
     }
 }
 
@@ -153,14 +161,16 @@ impl LeaderGuard<'_> {
         &self.directory
     }
 
-    fn look<R>(&self, key: &[u8], look: impl FnOnce(Option<&Object>) -> R) -> R {
-        let hash = table_hash(&DEFAULT_TENANT, key);
-        self.view.table.look(hash, TenantIdx(0), key, look)
+    fn look<R>(&self, tenant: &Tenant, key: &[u8], look: impl FnOnce(Option<&Object>) -> R) -> R {
+        match self.view.tenant_idx(tenant) {
+            Some(index) => self.view.table.look(table_hash(tenant, key), index, key, look),
+            None => look(None),
+        }
     }
 
     /// Whether a key is readable; grants a read lease to it and its group if so. Errors: a removal is being decided.
-    pub fn exists(&self, key: &[u8]) -> MaybeFenced<bool> {
-        let group = self.look(key, |object| match object {
+    pub fn exists(&self, tenant: &Tenant, key: &[u8]) -> MaybeFenced<bool> {
+        let group = self.look(tenant, key, |object| match object {
             Some(object) if self.directory.is_readable(object) => {
                 object.lease.grant(self.lease_until).map(|()| Some(object.group))
             }
@@ -175,8 +185,8 @@ impl LeaderGuard<'_> {
     /// The readable replicas of a key under a read lease of it and its group.
     ///
     /// Inner errors: `ObjectNotFound`, `ReplicaIsNotReady`.
-    pub fn replicas(&self, key: &[u8]) -> MaybeFenced<Result<Found, ErrorCode>> {
-        let found = self.look(key, |object| {
+    pub fn replicas(&self, tenant: &Tenant, key: &[u8]) -> MaybeFenced<Result<Found, ErrorCode>> {
+        let found = self.look(tenant, key, |object| {
             let Some(object) = object else { return Ok(Err(ErrorCode::ObjectNotFound)) };
             let replicas = self.directory.describe_readable(object);
             if replicas.is_empty() {
@@ -195,6 +205,3 @@ impl LeaderGuard<'_> {
         }))
     }
 }
-
-/// Without multi-tenancy every key lives here.
-static DEFAULT_TENANT: std::sync::LazyLock<Tenant> = std::sync::LazyLock::new(Tenant::default);

@@ -15,7 +15,7 @@ use super::MasterNode;
 use super::error::NodeError;
 use super::read::{FindReplicas, Found};
 use crate::model::ids::SHARD_COUNT;
-use crate::model::{ErrorCode, Millis, Object};
+use crate::model::{ErrorCode, Millis, Object, Tenant};
 pub(crate) use pattern::probe;
 use pattern::{BadPattern, KeyPattern};
 
@@ -61,12 +61,16 @@ impl Keys {
 }
 
 impl MasterNode {
-    /// The readable keys in which a pattern is found, each under a read lease, ascending.
+    /// The readable keys of a tenant in which a pattern is found, each under a read lease, ascending.
     ///
     /// Errors: inner `InvalidParams` for a bad pattern or one that takes too long; the node cannot serve.
-    pub async fn find_by_regex(&self, pattern: &[u8]) -> ByPattern<Vec<(Vec<u8>, Found)>> {
+    pub async fn find_by_regex(
+        &self,
+        tenant: &Tenant,
+        pattern: &[u8],
+    ) -> ByPattern<Vec<(Vec<u8>, Found)>> {
         self.leader_guard().await?;
-        let keys = match self.matching(pattern, |object| object.has_complete()).await? {
+        let keys = match self.matching(tenant, pattern, |object| object.has_complete()).await? {
             Ok(keys) => keys,
             Err(code) => return Ok(Err(code)),
         };
@@ -78,29 +82,39 @@ impl MasterNode {
                 return Ok(Ok(all));
             }
             let wanted: Vec<&[u8]> = step.iter().map(Vec::as_slice).collect();
-            let found = self.read_many::<FindReplicas>(&wanted).await?;
+            let found = self.read_many::<FindReplicas>(tenant, &wanted).await?;
             let readable = step.into_iter().zip(found).filter_map(|(key, f)| Some((key, f.ok()?)));
             all.extend(readable);
             tokio::task::yield_now().await;
         }
     }
 
-    /// Removes the objects in whose key a pattern is found; leased ones only with `force`, unfinished and busy
-    /// ones never. Returns how many went.
+    /// Removes the objects of a tenant in whose key a pattern is found; leased ones only with `force`,
+    /// unfinished and busy ones never. Returns how many went.
     ///
     /// Errors: inner `InvalidParams` as above, with nothing removed; the node cannot serve, and what was
     /// removed until then stays removed.
-    pub async fn remove_by_regex(&self, pattern: &[u8], force: bool) -> ByPattern<u64> {
+    pub async fn remove_by_regex(
+        &self,
+        tenant: &Tenant,
+        pattern: &[u8],
+        force: bool,
+    ) -> ByPattern<u64> {
         let now = self.leader_guard().await?.now();
         let is_open = move |object: &Object| is_removable(object, now, force);
-        match self.matching(pattern, is_open).await? {
-            Ok(keys) => Ok(Ok(self.remove_found(keys, force).await?)),
+        match self.matching(tenant, pattern, is_open).await? {
+            Ok(keys) => Ok(Ok(self.remove_found(tenant, keys, force).await?)),
             Err(code) => Ok(Err(code)),
         }
     }
 
     /// Removes keys, several commands at a time, and counts those that went.
-    async fn remove_found(&self, keys: Vec<Vec<u8>>, force: bool) -> Result<u64, NodeError> {
+    async fn remove_found(
+        &self,
+        tenant: &Tenant,
+        keys: Vec<Vec<u8>>,
+        force: bool,
+    ) -> Result<u64, NodeError> {
         let (mut removed, mut failed) = (0, None);
         let mut chunks = keys.chunks(KEYS_PER_REMOVAL).map(<[_]>::to_vec);
         let mut removals = JoinSet::new();
@@ -109,8 +123,8 @@ impl MasterNode {
                 && failed.is_none()
                 && let Some(chunk) = chunks.next()
             {
-                let node = self.clone();
-                removals.spawn(async move { node.remove_of_many(chunk, force).await });
+                let (node, tenant) = (self.clone(), tenant.clone());
+                removals.spawn(async move { node.remove_of_many(&tenant, chunk, force).await });
             }
             // Every removal is waited for, even after one failed: it would leave its fences standing.
             match removals.join_next().await {
@@ -129,12 +143,17 @@ impl MasterNode {
     /// The keys of chosen objects in which a pattern is found, ascending.
     async fn matching(
         &self,
+        tenant: &Tenant,
         pattern: &[u8],
         is_chosen: impl Fn(&Object) -> bool + Send + 'static,
     ) -> ByPattern<Vec<Vec<u8>>> {
         let Ok(pattern) = KeyPattern::parse(pattern) else {
             return Ok(Err(ErrorCode::InvalidParams));
         };
+        let Some(tenant) = self.machine().view().tenant_idx(tenant) else {
+            return Ok(Ok(Vec::new()));
+        };
+        let is_chosen = move |object: &Object| object.tenant == tenant && is_chosen(object);
         let stopped = |_| NodeError::Unavailable("the node stops".into());
         let turn = SCANS.acquire().await.map_err(stopped)?;
         let node = self.clone();
@@ -155,7 +174,7 @@ impl MasterNode {
         for shard in 0..SHARD_COUNT {
             let keys = view.table.look_shard(shard, |shard| {
                 let mut keys = Keys::default();
-                let chosen = shard.objects().filter(|o| o.tenant.0 == 0 && is_chosen(o));
+                let chosen = shard.objects().filter(|object| is_chosen(object));
                 chosen.for_each(|object| keys.push(&object.key));
                 keys
             });

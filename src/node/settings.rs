@@ -1,5 +1,6 @@
 //! The settings that the node decides by, in the units of the state.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,12 +32,25 @@ pub struct NodeSettings {
     pub admin_address: Arc<str>,
     /// What keys of the HTTP metadata server start with, if an expired client's keys are to be removed.
     pub metadata_cleanup: Option<Arc<str>>,
+    /// The HTTP metadata server at which they are removed, if it is not this program's own.
+    pub metadata_server: Option<Arc<str>>,
     /// How often the sweeper looks.
     pub sweep_interval: Duration,
     /// Copy and move tasks.
     pub tasks: TaskSettings,
     /// Eviction.
     pub eviction: EvictionRules,
+    /// Tenants and their quotas.
+    pub tenants: TenantSettings,
+}
+
+/// Whether tenants are kept apart, and where their policies come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TenantSettings {
+    /// Whether they are kept apart and held to quotas.
+    pub is_enabled: bool,
+    /// The policy file of this node.
+    pub policy_file: Option<PathBuf>,
 }
 
 /// Limits of copy and move tasks.
@@ -76,12 +90,17 @@ impl NodeSettings {
             rpc_address: Arc::from(rpc_address),
             admin_address: Arc::from(admin_address),
             metadata_cleanup: config.http_metadata.cleanup_on_timeout.then(metadata_prefix),
+            metadata_server: metadata_server(config),
             client_ttl: Duration::from_secs(config.clients.ttl_sec),
             sweep_interval: Duration::from_millis(config.soft_pins.sweep_interval_ms),
             eviction: EvictionRules {
                 ratio_ppm: config.eviction.ratio_ppm,
                 high_watermark_ppm: config.eviction.high_watermark_ppm,
                 allows_soft_pinned: config.eviction.allow_soft_pinned,
+            },
+            tenants: TenantSettings {
+                is_enabled: config.tenants.is_enabled,
+                policy_file: config.tenants.policy_file(),
             },
             tasks: TaskSettings {
                 pending_max: config.tasks.pending_max,
@@ -95,6 +114,16 @@ impl NodeSettings {
             },
         }
     }
+}
+
+/// The separate HTTP metadata server of this deployment, if keys are to be removed there.
+fn metadata_server(config: &Config) -> Option<Arc<str>> {
+    let is_elsewhere = config.http_metadata.cleanup_on_timeout && !config.http_metadata.is_enabled;
+    let found = if is_elsewhere { super::te_remote::find() } else { Ok(None) };
+    found.unwrap_or_else(|warning| {
+        tracing::warn!("{warning}");
+        None
+    })
 }
 
 /// What transfer engines of this deployment put in front of their keys (behaviour 13.4).

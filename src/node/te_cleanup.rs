@@ -10,7 +10,8 @@ use super::error::NodeError;
 use crate::state::command::{Command, ExpiredClient, Key};
 
 /// What clients leave as it is when they encode a key.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+pub(super) const ENCODED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 impl MasterNode {
     /// Names of the segments of these clients, if their keys are to be removed.
@@ -30,6 +31,12 @@ impl MasterNode {
     /// Errors: the node cannot serve; the keys that are left stay until a client of that name replaces them.
     pub(super) async fn clean_metadata(&self, segments: &[String]) -> Result<(), NodeError> {
         let Some(prefix) = self.settings().metadata_cleanup.clone() else { return Ok(()) };
+        if let Some(server) = &self.settings().metadata_server
+            && !segments.is_empty()
+        {
+            super::te_remote::clean(server, &prefix, segments);
+            return Ok(());
+        }
         for segment in segments {
             for key in keys(&prefix, segment) {
                 self.propose(&Command::MetadataDelete { key }).await?;
@@ -39,10 +46,14 @@ impl MasterNode {
     }
 }
 
+/// The two keys of a segment.
+pub(super) fn plain_keys(prefix: &str, segment: &str) -> [String; 2] {
+    ["ram", "rpc_meta"].map(|kind| format!("{prefix}{kind}/{segment}"))
+}
+
 /// Every form of the two keys of a segment.
 fn keys(prefix: &str, segment: &str) -> Vec<Key> {
-    let plain = ["ram", "rpc_meta"].map(|kind| format!("{prefix}{kind}/{segment}"));
-    let both = plain.into_iter().flat_map(|key| {
+    let both = plain_keys(prefix, segment).into_iter().flat_map(|key| {
         let encoded = percent_encode(key.as_bytes(), ENCODED).to_string();
         [key, encoded]
     });

@@ -25,6 +25,9 @@ const LIVENESS_INTERVAL: Duration = Duration::from_secs(1);
 /// How often unmounting segments are looked for.
 const UNMOUNT_INTERVAL: Duration = Duration::from_millis(50);
 
+/// How often the policy file of tenants is looked at.
+const TENANTS_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Pause before a failed announcement is tried again.
 const ANNOUNCE_PAUSE: Duration = Duration::from_millis(100);
 
@@ -86,6 +89,7 @@ impl MasterNode {
         loops.spawn(self.clone().every(self.settings().sweep_interval, Work::Sweep));
         loops.spawn(self.clone().every(LIVENESS_INTERVAL, Work::Liveness));
         loops.spawn(self.clone().every(UNMOUNT_INTERVAL, Work::Unmount));
+        loops.spawn(self.clone().every(TENANTS_INTERVAL, Work::Tenants));
         loops.spawn(self.clone().evict_while_leading());
     }
 
@@ -113,6 +117,7 @@ impl MasterNode {
                 Work::Sweep => self.sweep().await,
                 Work::Liveness => self.give_up_silent_clients().await,
                 Work::Unmount => self.finish_unmounts().await,
+                Work::Tenants => self.follow_policy_file().await,
             };
             // Lost leadership ends the loop from outside; anything else is tried again next time.
             if let Err(error) = done {
@@ -210,4 +215,5 @@ enum Work {
     Sweep,
     Liveness,
     Unmount,
+    Tenants,
 }

@@ -11,6 +11,7 @@ mod forward;
 mod handlers;
 mod not_built;
 mod tally;
+mod tenancy;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

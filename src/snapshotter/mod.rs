@@ -3,8 +3,8 @@
 //! The leader decides when, gives the id, publishes and retires, so ids and retention come from one place. Who
 //! writes the files is settled for each snapshot: a follower that reports itself ready, or the leader. Guards that
 //! only one is taken at a time and that neither clients nor replication wait for it: handles are taken between two
-//! entries, everything else happens on a thread that stands back behind all others. What the files hold is left to `state::image`, how they
-//! become visible and when they go to the snapshot crate's catalog.
+//! entries, everything else happens on a thread that stands back behind all others. What the files hold is left to
+//! `state::image`, how they become visible and when they go to the snapshot crate's catalog.
 
 mod behind;
 mod desk;

@@ -97,6 +97,7 @@ impl State {
                 self.restore_decide(decide);
                 Reply::Done
             }
+            Command::Tenants(change) => Reply::Outcome(self.change_tenants(change)),
         }
     }
 }

@@ -11,10 +11,11 @@ use super::discards::Discard;
 use super::put::NO_OWNER;
 use super::segment_table::Mounted;
 use super::tasks::TaskStatus;
+use super::tenants::Usage;
 use crate::model::ids::{SHARD_COUNT, shard_of};
 use crate::model::{
     ClientId, Deadline, GroupIdx, Millis, Object, ObjectRef, Place, Replica, ReplicaId,
-    ReplicaKind, SegmentIdx, SegmentStatus, Tenant,
+    ReplicaKind, SegmentIdx, SegmentStatus, Tenant, TenantIdx,
 };
 
 /// Findings that one check reports; more say nothing new about a damaged state.
@@ -40,6 +41,7 @@ struct Recount {
     writes: BTreeMap<(Millis, ReplicaId), ObjectRef>,
     writers: BTreeMap<ClientId, u64>,
     tenants: BTreeMap<Tenant, u64>,
+    usage: BTreeMap<TenantIdx, Usage>,
     groups: BTreeMap<GroupIdx, BTreeSet<ObjectRef>>,
     totals: super::Totals,
 }
@@ -89,6 +91,9 @@ impl State {
         self.check_indexes(&mut recount);
         self.check_numbers(&mut recount);
         self.check_directory(&mut recount);
+        for finding in self.check_tenants(&recount.usage) {
+            recount.expect(false, || finding);
+        }
         for finding in self.check_groups(&recount.groups) {
             recount.expect(false, || finding);
         }
@@ -133,6 +138,9 @@ impl State {
             recount.expect(shard_of(hash) == shard, || format!("{name} is in a wrong shard"));
             recount.expect(found == Some(at), || format!("{name} is found as {found:?}"));
         }
+        let usage = recount.usage.entry(object.tenant).or_default();
+        usage.objects += 1;
+        usage.charged += super::settle::Charge::of(object).bytes;
         let totals = &mut recount.totals;
         totals.keys += 1;
         totals.memory_cached += u64::from(object.complete_count(ReplicaKind::Memory) > 0);
@@ -294,6 +302,9 @@ impl State {
         let mut counted = std::mem::take(&mut recount.tenants);
         // The default tenant is held once more, for ever.
         *counted.entry(Tenant::default()).or_default() += 1;
+        for tenant in self.quotas.policies().keys() {
+            *counted.entry(tenant.clone()).or_default() += 1;
+        }
         recount.expect(kept == counted, || format!("tenants {kept:?}, counted {counted:?}"));
         let last = self.clients.last_incarnation();
         let incarnations: Vec<u64> = self.clients.iter().map(|(_, r)| r.incarnation).collect();

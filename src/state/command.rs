@@ -13,6 +13,7 @@ use super::guard::Published;
 use super::leadership::Leadership;
 use super::restore::{RestoreBegin, RestoreDecide, RestoreFinish, RestorePart};
 use super::tasks::{TaskComplete, TaskCreate, TaskRules, TasksFetch};
+use super::tenants::TenantChange;
 use super::transfer::{TransferEnd, TransferStart};
 use crate::alloc::Strategy;
 use crate::model::{
@@ -313,6 +314,8 @@ pub enum Command {
     RestoreDecide(RestoreDecide),
     /// Ends soft pins that have passed their time.
     SweepPins(SweepPins),
+    /// Changes what tenants may do.
+    Tenants(TenantChange),
 }
 
 impl Command {

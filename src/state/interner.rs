@@ -56,17 +56,23 @@ impl<T: Ord + Clone> Interner<T> {
 
     /// Gives one use back.
     pub fn release(&mut self, number: u32) {
-        let Some(place) = self.entries.get_mut(number as usize) else { return };
+        if self.retire(number).is_some() {
+            self.free.push(number);
+        }
+    }
+
+    /// Gives one use back; the number is not handed out again. Answers the name if that was its last use.
+    pub fn retire(&mut self, number: u32) -> Option<T> {
+        let place = self.entries.get_mut(number as usize)?;
         if let Some((_, uses)) = place {
             *uses -= 1;
             if *uses > 0 {
-                return;
+                return None;
             }
         }
-        if let Some((name, _)) = place.take() {
-            self.numbers.remove(&name);
-            self.free.push(number);
-        }
+        let (name, _) = place.take()?;
+        self.numbers.remove(&name);
+        Some(name)
     }
 
     /// The number of a name in use.

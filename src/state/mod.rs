@@ -33,6 +33,7 @@ mod settle;
 mod sweep;
 pub mod table;
 pub mod tasks;
+pub mod tenants;
 pub mod transfer;
 mod upsert;
 pub mod view;
@@ -52,6 +53,7 @@ use metadata::Metadata;
 use restore::{Preloaded, Restore};
 use segment_table::SegmentTable;
 use tasks::TaskTable;
+use tenants::{Ledger, Quotas};
 use transfer::Transfers;
 use view::View;
 
@@ -116,6 +118,10 @@ pub struct State {
     guard: Guard,
     /// Replicated. The cold restore.
     restore: Restore,
+    /// Replicated. Who may use how much.
+    quotas: Quotas,
+    /// Derived, but for what is charged for replaced content.
+    ledger: Ledger,
     /// Derived. Invariant: holds exactly the (deadline, object) of every object with a committed pin.
     deadlines: DeadlineIndex,
     /// Derived. Invariant: every object in progress, by the start and first replica of its write.
@@ -151,6 +157,8 @@ impl Default for State {
             tasks: TaskTable::default(),
             guard: Guard::default(),
             restore: Restore::default(),
+            quotas: Quotas::default(),
+            ledger: Ledger::default(),
             deadlines: DeadlineIndex::default(),
             writes: BTreeMap::new(),
             totals: Totals::default(),

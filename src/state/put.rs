@@ -55,6 +55,11 @@ impl Origin {
     }
 }
 
+/// Bytes that the start of a write charges, whatever can be placed.
+pub(super) fn charge(start: &Start, item: &StartItem) -> u64 {
+    item.size.saturating_mul(u64::from(start.config.replica_num))
+}
+
 /// The replicas of a write that may commit its soft-pin request, ascending.
 pub(super) fn eligible(replicas: &[Replica]) -> Vec<ReplicaId> {
     let mut ids: Vec<ReplicaId> = replicas.iter().map(|replica| replica.id).collect();
@@ -90,12 +95,14 @@ impl State {
         preferred: Option<&std::sync::Arc<str>>,
         rng: &mut Rng,
     ) -> Started {
+        self.admit(at.tenant)?;
         let mut origin = Origin::of_request(start, item);
         if let Some(existing) = self.open_for_write(at) {
             let is_fenced = self.view.table.peek(existing, |object| object.lease.is_fenced());
             origin.is_fenced = is_fenced == Some(true);
             self.replace_zombie(existing, start)?;
         }
+        self.check_quota(at.tenant, charge(start, item), 0)?;
         let replicas = self.allocate(start, item.size, at, preferred, rng)?;
         let object = self.insert_started(start, item, at, replicas, origin)?;
         Ok(self.describe_all(object))
@@ -160,7 +167,7 @@ impl State {
     ) -> Result<ObjectRef, ErrorCode> {
         let eligible = eligible(&replicas);
         let places: Vec<_> = replicas.iter().map(|replica| replica.place.clone()).collect();
-        let tenant = TenantIdx(self.tenants.acquire(at.tenant));
+        let tenant = self.acquire_tenant(at.tenant);
         let mut object = Object::new(NewObject {
             key: at.key.into(),
             tenant,

@@ -333,6 +333,7 @@ impl State {
         restored.counters = self.counters;
         restored.leadership = self.leadership.take();
         restored.guard = guard;
+        restored.keep_quotas(&self.quotas);
         let unclaimed = restored.segments.iter().map(|(_, mounted)| mounted.segment.id).collect();
         restored.restore = Restore { unclaimed, ..Restore::default() };
         self.replace_with(restored);

@@ -240,8 +240,9 @@ impl State {
         }
     }
 
-    /// Shows readers the segments and clients as they are now.
-    pub(super) fn publish_directory(&self) {
+    /// Shows readers the segments and clients as they are now, and tells quotas how much memory there is.
+    pub(super) fn publish_directory(&mut self) {
+        self.refresh_quotas();
         let alive = self.clients.alive().collect();
         self.view.publish_directory(Directory { segments: self.segments.views(), alive });
     }

@@ -19,6 +19,25 @@ pub(super) fn memory_node(replica: &Replica) -> Option<(SegmentIdx, u32)> {
     }
 }
 
+/// What an object costs its tenant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Charge {
+    pub tenant: TenantIdx,
+    /// 1 for an object in the table.
+    pub objects: u64,
+    /// Bytes of its memory replicas, unfinished ones included.
+    pub bytes: u64,
+}
+
+impl Charge {
+    pub fn of(object: &Object) -> Self {
+        let in_memory = |replica: &&Replica| replica.place.kind() == ReplicaKind::Memory;
+        let copies = object.replicas.iter().filter(in_memory).count() as u64;
+        let bytes = object.size.saturating_mul(copies);
+        Charge { tenant: object.tenant, objects: 1, bytes }
+    }
+}
+
 /// Everything of an object that some index or total depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Footprint {
@@ -31,6 +50,7 @@ struct Footprint {
     evictable: u64,
     /// The first replica, if eviction may ever take the object.
     candidate: Option<ReplicaId>,
+    charge: Charge,
 }
 
 impl Footprint {
@@ -44,6 +64,7 @@ impl Footprint {
         file_bytes: 0,
         evictable: 0,
         candidate: None,
+        charge: Charge { tenant: TenantIdx(0), objects: 0, bytes: 0 },
     };
 
     fn of(object: &Object) -> Self {
@@ -63,6 +84,7 @@ impl Footprint {
             file_bytes: file_bytes.sum(),
             evictable: u64::from(object.is_evictable()),
             candidate: object.is_candidate().then_some(incarnation),
+            charge: Charge::of(object),
         }
     }
 }
@@ -88,6 +110,8 @@ impl State {
                 self.writes.insert(write, object);
             }
         }
+        let is_write_over = before.write.is_some() && after.write.is_none();
+        self.ledger.settle(object, before.charge, after.charge, is_write_over);
         let totals = &mut self.totals;
         // Unsigned wrap-around cancels out: the sum of all settled differences is the true total.
         let shift = |total: &mut u64, before: u64, after: u64| {
@@ -206,6 +230,6 @@ impl State {
     ) {
         self.release_group(group);
         self.writers.release(writer.0);
-        self.tenants.release(tenant.0);
+        self.release_tenant(tenant);
     }
 }

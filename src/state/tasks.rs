@@ -247,7 +247,8 @@ impl State {
         &self.tasks
     }
 
-    /// Errors, checked in this order. A copy: `InvalidParams` without a target; `ObjectNotFound`;
+    /// Errors, checked in this order, after `TenantNotRegistered`. A copy: `InvalidParams` without a target;
+    /// `ObjectNotFound`;
     /// `InvalidParams` for a target that is not mounted; `UnavailableInCurrentStatus`; `InternalError` without
     /// a replica in memory. A move: `ObjectNotFound`; `InvalidParams` for a move onto itself or an unmounted
     /// target; `UnavailableInCurrentStatus`; `InvalidParams` without a replica on the source. Both:
@@ -258,6 +259,7 @@ impl State {
         rng: &mut Rng,
     ) -> Result<TaskId, ErrorCode> {
         let tenant = create.tenant.clone().unwrap_or_default();
+        self.admit(&tenant)?;
         // Leaders draw ids at random; were one drawn twice, its first task could not be asked about any more.
         let is_taken = self.tasks.get(create.id).is_some();
         if create.targets.is_empty() || is_taken {

@@ -161,9 +161,10 @@ impl State {
         &self.transfers
     }
 
-    /// Errors, checked in this order: `InvalidParams` for a move onto itself; `SegmentNotFound` or
-    /// `UnavailableInCurrentStatus` for a target; `ObjectNotFound`; `ObjectHasReplicationTask`;
-    /// `ReplicaNotFound` without a COMPLETE replica on the source; `NoAvailableHandle` if a target is full.
+    /// Errors, checked in this order: `InvalidParams` for a move onto itself; `TenantNotRegistered`;
+    /// `SegmentNotFound` or `UnavailableInCurrentStatus` for a target; `ObjectNotFound`; `ObjectHasReplicationTask`;
+    /// `ReplicaNotFound` without a COMPLETE replica on the source; `TenantQuotaExceeded`; `NoAvailableHandle` if a
+    /// target is full.
     pub(super) fn transfer_start(
         &mut self,
         start: &TransferStart,
@@ -173,10 +174,11 @@ impl State {
         if start.kind == TransferKind::Move && is_onto_itself {
             return Err(ErrorCode::InvalidParams);
         }
+        let tenant = start.tenant.clone().unwrap_or_default();
+        self.admit(&tenant)?;
         for target in &start.targets {
             self.check_target(target)?;
         }
-        let tenant = start.tenant.clone().unwrap_or_default();
         let at = KeyAt::new(&tenant, &start.key.0);
         let object = self.open_for_write(at).ok_or(ErrorCode::ObjectNotFound)?;
         if self.has_transfer(object) {
@@ -245,6 +247,10 @@ impl State {
             if !is_taken && !free.contains(&name) {
                 free.push(name);
             }
+        }
+        let tenant = self.view.table.peek(object, |object| object.tenant);
+        if let Some(tenant) = tenant.and_then(|tenant| self.tenant_name(tenant)) {
+            self.check_quota(tenant, size.saturating_mul(free.len() as u64), 0)?;
         }
         let mut targets = Vec::with_capacity(free.len());
         for name in free {

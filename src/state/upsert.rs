@@ -13,8 +13,9 @@ use crate::model::{
 
 use super::State;
 use super::command::{Start, StartItem};
-use super::put::{KeyAt, Origin, eligible};
+use super::put::{KeyAt, Origin, charge, eligible};
 use super::reply::Started;
+use super::settle::Charge;
 
 fn is_memory(replica: &Replica) -> bool {
     replica.place.kind() == ReplicaKind::Memory
@@ -38,7 +39,9 @@ impl State {
         at: KeyAt<'_>,
         rng: &mut Rng,
     ) -> Started {
+        self.admit(at.tenant)?;
         let Some(object) = self.open_for_write(at) else {
+            self.check_quota(at.tenant, charge(start, item), 0)?;
             let replicas = self.allocate(start, item.size, at, None, rng)?;
             let origin = Origin::of_request(start, item);
             let object = self.insert_started(start, item, at, replicas, origin)?;
@@ -121,6 +124,8 @@ impl State {
         at: KeyAt<'_>,
         rng: &mut Rng,
     ) -> Result<ObjectRef, ErrorCode> {
+        let (kept, refund) = self.charges_of(object);
+        self.check_quota(at.tenant, charge(start, item), refund)?;
         let mut replicas = self.allocate(start, item.size, at, None, rng)?;
         let asked = item.group.as_ref().map(|group| group.0.as_slice()).unwrap_or_default();
         let clock = self.clock;
@@ -145,6 +150,24 @@ impl State {
         let release_at = self.release_at(start);
         self.discard_replicas(object, release_at, is_memory);
         self.erase(object);
-        self.insert_started(start, item, at, replicas, origin)
+        let object = self.insert_started(start, item, at, replicas, origin)?;
+        if self.quotas.is_enforced
+            && let Some(tenant) = self.view.table.peek(object, |object| object.tenant)
+        {
+            self.ledger.keep_replaced(object, tenant, kept);
+        }
+        Ok(object)
+    }
+
+    /// What an object's tenant is charged for its readable memory, which stays charged while the object is written
+    /// anew, and for everything else of it, which does not.
+    fn charges_of(&self, object: ObjectRef) -> (u64, u64) {
+        let charges = |found: &Object| {
+            let readable = found.complete_count(ReplicaKind::Memory) as u64;
+            let readable = found.size.saturating_mul(readable);
+            (readable, Charge::of(found).bytes.saturating_sub(readable))
+        };
+        let (readable, open) = self.view.table.peek(object, charges).unwrap_or_default();
+        (readable, open.saturating_add(self.ledger.replaced_of(object)))
     }
 }

@@ -3,8 +3,8 @@
 //! A read locks the directory once a call and one shard a key. Everything else of the state is behind the
 //! node's lock. The directory is derived: `segments.rs` and `clients.rs` publish a new one on each change.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use parking_lot::RwLock;
@@ -13,6 +13,7 @@ use super::groups::GroupIndex;
 use super::table::ObjectTable;
 use crate::model::{
     ClientId, Descriptor, Location, Millis, MountedView, Object, Place, Replica, SegmentIdx,
+    Tenant, TenantIdx,
 };
 
 /// What readers are told of a segment whose protocol is not known yet, as the peer tells them.
@@ -94,6 +95,9 @@ pub struct View {
     /// The members of groups.
     pub groups: GroupIndex,
     directory: RwLock<Arc<Directory>>,
+    /// Numbers of the tenants but the default one.
+    tenants: RwLock<BTreeMap<Tenant, TenantIdx>>,
+    is_enforced: AtomicBool,
     clock: AtomicU64,
 }
 
@@ -110,6 +114,43 @@ impl View {
 
     pub(super) fn publish_directory(&self, directory: Directory) {
         *self.directory.write() = Arc::new(directory);
+    }
+
+    /// The number of a tenant that has objects or a policy. Numbers are not used again, so one that has just gone
+    /// finds nothing.
+    pub fn tenant_idx(&self, tenant: &Tenant) -> Option<TenantIdx> {
+        match tenant.is_default() {
+            true => Some(TenantIdx(0)),
+            false => self.tenants.read().get(tenant).copied(),
+        }
+    }
+
+    /// Whether only tenants with a policy may write.
+    pub fn is_enforced(&self) -> bool {
+        self.is_enforced.load(Ordering::Acquire)
+    }
+
+    pub(super) fn publish_enforced(&self, is_enforced: bool) {
+        self.is_enforced.store(is_enforced, Ordering::Release);
+    }
+
+    pub(super) fn publish_tenant(&self, tenant: &Tenant, index: TenantIdx) {
+        if !tenant.is_default() {
+            self.tenants.write().insert(tenant.clone(), index);
+        }
+    }
+
+    pub(super) fn forget_tenant(&self, tenant: &Tenant) {
+        self.tenants.write().remove(tenant);
+    }
+
+    /// The numbers of the tenants but the default one.
+    pub(super) fn tenants(&self) -> BTreeMap<Tenant, TenantIdx> {
+        self.tenants.read().clone()
+    }
+
+    pub(super) fn replace_tenants(&self, tenants: BTreeMap<Tenant, TenantIdx>) {
+        *self.tenants.write() = tenants;
     }
 
     pub(super) fn publish_clock(&self, clock: Millis) {

@@ -218,6 +218,7 @@ class Worker:
     # ------------------------------------------------------------ life
 
     def op_setup(self, m):
+        tenant = {"tenant_id": m["tenant"]} if "tenant" in m else {}
         rc = self.store.setup(
             m["hostname"],
             m.get("metadata", "P2PHANDSHAKE"),
@@ -226,6 +227,7 @@ class Worker:
             "tcp",
             "",
             m["master"],
+            **tenant,
         )
         if rc == 0:
             self.buffer = ReadBuffer(self.store)

@@ -22,6 +22,7 @@ mod house;
 mod partition;
 mod restore;
 mod scenarios;
+mod scenarios_tenants;
 mod scenarios_transfer;
 mod scenarios_upsert;
 mod soft_pin;

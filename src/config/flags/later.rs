@@ -31,27 +31,6 @@ pub(super) const FLAGS: &[FlagSpec] = &[
         "capacity of root_fs_dir in bytes; the default means no limit",
     ),
     later(
-        Group::Tenants,
-        "enable_multi_tenants",
-        "false",
-        Kind::Switch(|_, _| {}),
-        "keep tenants apart and hold them to quotas",
-    ),
-    later(
-        Group::Tenants,
-        "tenant_quota_connector_type",
-        "file",
-        Kind::Text(|_, _| {}),
-        "kind of store that holds the quota policies",
-    ),
-    later(
-        Group::Tenants,
-        "tenant_quota_connector_uri",
-        "",
-        Kind::Text(|_, _| {}),
-        "where that store is",
-    ),
-    later(
         Group::Tiers,
         "enable_offload",
         "false",

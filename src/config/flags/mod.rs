@@ -2,13 +2,14 @@
 //!
 //! Parsing, `--help`, `docs/config.md` and the warnings all come from this table, so a setting is added
 //! in one place. Guards that a flag of the peer's is always known, even if it has no meaning here. The
-//! rows are in `built` (honoured), `later` (the peer's, not built yet), `meaningless` (the peer's, nothing
-//! to do here) and `own` (not the peer's).
+//! rows are in `built` and `tenants` (honoured), `later` (the peer's, not built yet), `meaningless` (the
+//! peer's, nothing to do here) and `own` (not the peer's).
 
 mod built;
 mod later;
 mod meaningless;
 mod own;
+mod tenants;
 
 use super::sections::Config;
 use super::value;
@@ -213,7 +214,9 @@ impl FlagSpec {
 
 /// All rows, in the order in which one layer of settings is applied.
 pub fn all() -> impl Iterator<Item = &'static FlagSpec> {
-    [built::FLAGS, own::FLAGS, later::FLAGS, meaningless::FLAGS].into_iter().flatten()
+    [built::FLAGS, tenants::FLAGS, own::FLAGS, later::FLAGS, meaningless::FLAGS]
+        .into_iter()
+        .flatten()
 }
 
 /// The row with this flag name; blanks between words may be `-` or `_`.

@@ -15,14 +15,22 @@ pub async fn exist_key(
     service: &Service,
     request: KeyRequest<&[u8]>,
 ) -> Answer<Result<bool, ErrorCode>> {
-    Ok(Ok(service.node.read::<Exists>(request.key).await?))
+    let tenant = match service.reader(request.tenant_id) {
+        Ok(tenant) => tenant,
+        Err(code) => return Ok(Err(code)),
+    };
+    Ok(Ok(service.node.read::<Exists>(&tenant, request.key).await?))
 }
 
 pub async fn batch_exist_key(
     service: &Service,
     request: KeysRequest<&[u8]>,
 ) -> Answer<Vec<Result<bool, ErrorCode>>> {
-    let found = service.node.read_many::<Exists>(&request.keys).await?;
+    let tenant = match service.reader(request.tenant_id) {
+        Ok(tenant) => tenant,
+        Err(code) => return Ok(request.keys.iter().map(|_| Err(code)).collect()),
+    };
+    let found = service.node.read_many::<Exists>(&tenant, &request.keys).await?;
     Ok(found.into_iter().map(Ok).collect())
 }
 
@@ -30,7 +38,11 @@ pub async fn get_replica_list(
     service: &Service,
     request: KeyRequest<&[u8]>,
 ) -> Answer<Result<Replicas, ErrorCode>> {
-    let found = service.node.read::<FindReplicas>(request.key).await?;
+    let tenant = match service.reader(request.tenant_id) {
+        Ok(tenant) => tenant,
+        Err(code) => return Ok(Err(code)),
+    };
+    let found = service.node.read::<FindReplicas>(&tenant, request.key).await?;
     Ok(replicas(service, found))
 }
 
@@ -38,7 +50,11 @@ pub async fn batch_get_replica_list(
     service: &Service,
     request: KeysRequest<&[u8]>,
 ) -> Answer<Vec<Result<Replicas, ErrorCode>>> {
-    let found = service.node.read_many::<FindReplicas>(&request.keys).await?;
+    let tenant = match service.reader(request.tenant_id) {
+        Ok(tenant) => tenant,
+        Err(code) => return Ok(request.keys.iter().map(|_| Err(code)).collect()),
+    };
+    let found = service.node.read_many::<FindReplicas>(&tenant, &request.keys).await?;
     Ok(found.into_iter().map(|found| replicas(service, found)).collect())
 }
 

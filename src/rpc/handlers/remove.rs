@@ -11,7 +11,11 @@ pub async fn remove(
     service: &Service,
     request: RemoveRequest<&[u8]>,
 ) -> Answer<Result<(), ErrorCode>> {
-    let removed = service.node.remove(vec![request.key.to_vec()], request.force).await?;
+    let tenant = match service.reader(request.tenant_id) {
+        Ok(tenant) => tenant,
+        Err(code) => return Ok(Err(code)),
+    };
+    let removed = service.node.remove(&tenant, vec![request.key.to_vec()], request.force).await?;
     Ok(removed.into_iter().next().unwrap_or(Err(ErrorCode::InternalError)))
 }
 
@@ -19,12 +23,18 @@ pub async fn batch_remove(
     service: &Service,
     request: BatchRemoveRequest<&[u8]>,
 ) -> Answer<Vec<Result<(), ErrorCode>>> {
+    let tenant = match service.reader(request.tenant_id) {
+        Ok(tenant) => tenant,
+        Err(code) => return Ok(request.keys.iter().map(|_| Err(code)).collect()),
+    };
     let keys = request.keys.iter().map(|key| key.to_vec()).collect();
-    service.node.remove(keys, request.force).await
+    service.node.remove(&tenant, keys, request.force).await
 }
 
 pub async fn remove_all(service: &Service, request: RemoveAllRequest<&[u8]>) -> Answer<i64> {
-    let removed = service.node.remove_all(request.force).await?;
+    // The call has no form for an error.
+    let Ok(tenant) = service.all_of(request.tenant_id) else { return Ok(0) };
+    let removed = service.node.remove_all(tenant.as_deref(), request.force).await?;
     Ok(i64::try_from(removed).unwrap_or(i64::MAX))
 }
 

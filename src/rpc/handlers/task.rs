@@ -29,7 +29,8 @@ pub async fn create_copy_task(
     request: CreateCopyTaskRequest<&[u8]>,
 ) -> Answer<Created> {
     let targets = names(&request.targets);
-    create(service, TransferKind::Copy, request.key, None, targets).await
+    let of = (request.tenant_id, request.key);
+    create(service, TransferKind::Copy, of, None, targets).await
 }
 
 pub async fn create_move_task(
@@ -37,16 +38,21 @@ pub async fn create_move_task(
     request: CreateMoveTaskRequest<&[u8]>,
 ) -> Answer<Created> {
     let (source, targets) = (Some(name(request.source)), vec![name(request.target)]);
-    create(service, TransferKind::Move, request.key, source, targets).await
+    let of = (request.tenant_id, request.key);
+    create(service, TransferKind::Move, of, source, targets).await
 }
 
 async fn create(
     service: &Service,
     kind: TransferKind,
-    key: &[u8],
+    (tenant, key): (&[u8], &[u8]),
     source: Option<Arc<str>>,
     targets: Vec<Arc<str>>,
 ) -> Answer<Created> {
+    let tenant = match service.writer(tenant)? {
+        Ok(tenant) => tenant.for_command(),
+        Err(code) => return Ok(Err(code)),
+    };
     // A client reads the key from JSON text, which has no form for other bytes.
     if std::str::from_utf8(key).is_err() {
         return Ok(Err(ErrorCode::InvalidParams));
@@ -54,7 +60,7 @@ async fn create(
     let create = TaskCreate {
         id: TaskId(Uuid { first: rand::random(), second: rand::random() }),
         kind,
-        tenant: None,
+        tenant,
         key: Key(key.to_vec()),
         source,
         targets,

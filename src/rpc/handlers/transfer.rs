@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Answer;
-use super::write::unexpected;
-use crate::model::{ClientId, ErrorCode, Uuid};
+use super::write::{By, by, unexpected};
+use crate::model::{ErrorCode, Uuid};
 use crate::rpc::{Service, convert};
 use crate::state::Reply;
 use crate::state::command::{Command, Key};
@@ -27,7 +27,8 @@ pub async fn copy_start(
     service: &Service,
     request: CopyStartRequest<&[u8]>,
 ) -> Answer<CopyStarted> {
-    let (of, from) = ((request.client_id, request.key), request.src_segment);
+    let of = Of { by: by(request.client_id, request.tenant_id), key: request.key };
+    let from = request.src_segment;
     let targets = names(&request.tgt_segments);
     let started = start(service, TransferKind::Copy, of, from, targets).await?;
     Ok(started.map(|started| CopyStartResponse {
@@ -40,7 +41,8 @@ pub async fn move_start(
     service: &Service,
     request: MoveStartRequest<&[u8]>,
 ) -> Answer<MoveStarted> {
-    let (of, from) = ((request.client_id, request.key), request.src_segment);
+    let of = Of { by: by(request.client_id, request.tenant_id), key: request.key };
+    let from = request.src_segment;
     let targets = vec![name(request.tgt_segment)];
     let started = start(service, TransferKind::Move, of, from, targets).await?;
     Ok(started.map(|started| MoveStartResponse {
@@ -100,15 +102,26 @@ pub fn names(list: &[&[u8]]) -> Vec<Arc<str>> {
     first.map(|bytes| name(bytes)).collect()
 }
 
+/// Which object, and who asks.
+#[derive(Clone, Copy)]
+struct Of<'a> {
+    by: By<'a>,
+    key: &'a [u8],
+}
+
 async fn start(
     service: &Service,
     kind: TransferKind,
-    (client, key): (ClientId, &[u8]),
+    of: Of<'_>,
     source: &[u8],
     targets: Vec<Arc<str>>,
 ) -> Answer<Result<TransferStarted, ErrorCode>> {
-    let (key, source) = (Key(key.to_vec()), name(source));
-    let start = TransferStart { client, tenant: None, key, kind, source, targets };
+    let tenant = match service.writer(of.by.tenant)? {
+        Ok(tenant) => tenant.for_command(),
+        Err(code) => return Ok(Err(code)),
+    };
+    let (client, key, source) = (of.by.client, Key(of.key.to_vec()), name(source));
+    let start = TransferStart { client, tenant, key, kind, source, targets };
     match service.node.propose(&Command::TransferStart(start)).await? {
         Reply::Transfer(started) => Ok(started),
         other => Err(unexpected(&other)),
@@ -121,7 +134,8 @@ async fn end(
     kind: TransferKind,
     verdict: TransferVerdict,
 ) -> Answer<Outcome> {
-    propose_end(service, request.client_id, request.key, (kind, verdict), false).await
+    let of = Of { by: by(request.client_id, request.tenant_id), key: request.key };
+    propose_end(service, of, (kind, verdict), false).await
 }
 
 async fn end_dynamic(
@@ -132,20 +146,23 @@ async fn end_dynamic(
     // A plain copy carries zeros where a dynamic one carries its lease, and the two must agree.
     let is_dynamic = (request.lease_id, request.version_epoch) != (Uuid::NIL, 0);
     let what = (TransferKind::Copy, verdict);
-    propose_end(service, request.client_id, request.key, what, is_dynamic).await
+    let of = Of { by: by(request.client_id, request.tenant_id), key: request.key };
+    propose_end(service, of, what, is_dynamic).await
 }
 
 async fn propose_end(
     service: &Service,
-    client: ClientId,
-    key: &[u8],
+    of: Of<'_>,
     (kind, verdict): (TransferKind, TransferVerdict),
     is_dynamic: bool,
 ) -> Answer<Outcome> {
     let release_timeout_ms = service.node.settings().rules.release_timeout_ms;
-    let key = Key(key.to_vec());
-    let end =
-        TransferEnd { client, tenant: None, key, kind, verdict, is_dynamic, release_timeout_ms };
+    let tenant = match service.reader(of.by.tenant) {
+        Ok(tenant) => tenant.for_command(),
+        Err(code) => return Ok(Err(code)),
+    };
+    let (client, key) = (of.by.client, Key(of.key.to_vec()));
+    let end = TransferEnd { client, tenant, key, kind, verdict, is_dynamic, release_timeout_ms };
     match service.node.propose(&Command::TransferEnd(end)).await? {
         Reply::Outcome(outcome) => Ok(outcome),
         other => Err(unexpected(&other)),

@@ -25,7 +25,8 @@ pub type Ended = Result<(), ErrorCode>;
 pub async fn put_start(service: &Service, request: PutStartRequest<&[u8]>) -> Answer<Started> {
     let (client, config) = (request.client_id, &request.config);
     let (keys, sizes) = ([request.key], [request.slice_length]);
-    Ok(only(start(service, Command::PutStart, client, &keys, &sizes, config).await?))
+    let by = by(client, request.tenant_id);
+    Ok(only(start(service, Command::PutStart, by, &keys, &sizes, config).await?))
 }
 
 pub async fn batch_put_start(
@@ -34,12 +35,13 @@ pub async fn batch_put_start(
 ) -> Answer<Vec<Started>> {
     let (client, config) = (request.client_id, &request.config);
     let begin = Command::PutStart;
-    start(service, begin, client, &request.keys, &request.slice_lengths, config).await
+    let by = by(client, request.tenant_id);
+    start(service, begin, by, &request.keys, &request.slice_lengths, config).await
 }
 
 pub async fn put_end(service: &Service, request: PutEndRequest<&[u8]>) -> Answer<Ended> {
-    let (client, metas) = (request.client_id, [request.object_meta]);
-    let ended = end(service, client, &metas, convert::select(request.replica_type)).await?;
+    let (by, metas) = (by(request.client_id, request.tenant_id), [request.object_meta]);
+    let ended = end(service, by, &metas, convert::select(request.replica_type)).await?;
     Ok(only(ended))
 }
 
@@ -48,12 +50,13 @@ pub async fn batch_put_end(
     request: BatchPutEndRequest<&[u8]>,
 ) -> Answer<Vec<Ended>> {
     let select = convert::select(request.replica_type);
-    end(service, request.client_id, &request.object_metas, select).await
+    end(service, by(request.client_id, request.tenant_id), &request.object_metas, select).await
 }
 
 pub async fn put_revoke(service: &Service, request: PutRevokeRequest<&[u8]>) -> Answer<Ended> {
     let select = convert::select(request.replica_type);
-    Ok(only(revoke(service, request.client_id, &[request.key], select).await?))
+    let by = by(request.client_id, request.tenant_id);
+    Ok(only(revoke(service, by, &[request.key], select).await?))
 }
 
 pub async fn batch_put_revoke(
@@ -61,7 +64,19 @@ pub async fn batch_put_revoke(
     request: BatchPutRevokeRequest<&[u8]>,
 ) -> Answer<Vec<Ended>> {
     let select = convert::select(request.replica_type);
-    revoke(service, request.client_id, &request.keys, select).await
+    revoke(service, by(request.client_id, request.tenant_id), &request.keys, select).await
+}
+
+/// Who asks, and in which name space.
+#[derive(Clone, Copy)]
+pub struct By<'a> {
+    pub client: ClientId,
+    /// As it came.
+    pub tenant: &'a [u8],
+}
+
+pub fn by(client: ClientId, tenant: &[u8]) -> By<'_> {
+    By { client, tenant }
 }
 
 /// The result of a call with one key.
@@ -73,13 +88,17 @@ pub fn only<T>(results: Vec<Result<T, ErrorCode>>) -> Result<T, ErrorCode> {
 pub async fn start(
     service: &Service,
     begin: fn(Start) -> Command,
-    client: ClientId,
+    by: By<'_>,
     keys: &[&[u8]],
     sizes: &[u64],
     config: &ReplicateConfig<&[u8]>,
 ) -> Answer<Vec<Started>> {
     let settings = service.node.settings();
     let refused = |code| Ok(keys.iter().map(|_| Err(code)).collect());
+    let tenant = match service.writer(by.tenant)? {
+        Ok(tenant) => tenant.for_command(),
+        Err(code) => return refused(code),
+    };
     if keys.len() != sizes.len() {
         return refused(ErrorCode::InvalidParams);
     }
@@ -97,11 +116,10 @@ pub async fn start(
     let mut all = Vec::with_capacity(keys.len());
     for chunk in chunks(items) {
         let (config, rules) = (write.clone(), settings.rules);
-        let start = Start { client, tenant: None, items: chunk.items, config, rules };
-        let started = match propose(service, begin(start), !all.is_empty()).await? {
-            Reply::Starts(started) => started,
-            other => return Err(unexpected(&other)),
-        };
+        let (client, tenant) = (by.client, tenant.clone());
+        let start = Start { client, tenant, items: chunk.items, config, rules };
+        let started = service.node.start_writes(begin, start).await;
+        let started = started.map_err(|error| error.after_progress(!all.is_empty()))?;
         let started = started.into_iter().map(|started| started.map(convert::descriptors));
         all.extend(merge(&chunk.is_valid, started));
     }
@@ -113,12 +131,12 @@ pub async fn start(
 /// Ends writes; a selection that is refused refuses every item.
 pub async fn end(
     service: &Service,
-    client: ClientId,
+    by: By<'_>,
     metas: &[ObjectMeta<&[u8]>],
     select: Result<ReplicaSelect, ErrorCode>,
 ) -> Answer<Vec<Ended>> {
-    let select = match select {
-        Ok(select) => select,
+    let (select, tenant) = match select.and_then(|s| Ok((s, service.reader(by.tenant)?))) {
+        Ok((select, tenant)) => (select, tenant.for_command()),
         Err(code) => return Ok(metas.iter().map(|_| Err(code)).collect()),
     };
     let items = metas
@@ -126,7 +144,8 @@ pub async fn end(
         .map(|meta| Some(EndItem { key: Key(meta.key.to_vec()), checksum: meta.object_checksum }));
     let mut all = Vec::with_capacity(metas.len());
     for chunk in chunks(items) {
-        let end = End { client, tenant: None, items: chunk.items, select };
+        let (client, tenant) = (by.client, tenant.clone());
+        let end = End { client, tenant, items: chunk.items, select };
         let ended = results(propose(service, Command::PutEnd(end), !all.is_empty()).await?)?;
         all.extend(merge(&chunk.is_valid, ended));
     }
@@ -136,18 +155,19 @@ pub async fn end(
 /// Takes writes back; a selection that is refused refuses every item.
 pub async fn revoke(
     service: &Service,
-    client: ClientId,
+    by: By<'_>,
     keys: &[&[u8]],
     select: Result<ReplicaSelect, ErrorCode>,
 ) -> Answer<Vec<Ended>> {
-    let select = match select {
-        Ok(select) => select,
+    let (select, tenant) = match select.and_then(|s| Ok((s, service.reader(by.tenant)?))) {
+        Ok((select, tenant)) => (select, tenant.for_command()),
         Err(code) => return Ok(keys.iter().map(|_| Err(code)).collect()),
     };
     let items = keys.iter().map(|key| Some(Key(key.to_vec())));
     let mut all = Vec::with_capacity(keys.len());
     for chunk in chunks(items) {
-        let revoke = Revoke { client, tenant: None, keys: chunk.items, select };
+        let (client, tenant) = (by.client, tenant.clone());
+        let revoke = Revoke { client, tenant, keys: chunk.items, select };
         let revoked =
             results(propose(service, Command::PutRevoke(revoke), !all.is_empty()).await?)?;
         all.extend(merge(&chunk.is_valid, revoked));

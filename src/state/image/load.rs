@@ -133,7 +133,7 @@ impl Loader {
         let hash = table_hash(&tenant, &image.name.key);
         let replicas = image.replicas.iter().map(|replica| self.replica(replica));
         let replicas = replicas.collect::<Result<_, _>>()?;
-        let tenant = TenantIdx(self.state.tenants.acquire(&tenant));
+        let tenant = self.state.acquire_tenant(&tenant);
         let mut object = Object::new(NewObject {
             key: image.name.key.clone(),
             tenant,

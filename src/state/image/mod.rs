@@ -27,8 +27,9 @@ use super::restore::Restore;
 use super::segment_table::SegmentTable;
 use super::table::Shard;
 use super::tasks::TaskTable;
+use super::tenants::Quotas;
 use super::transfer::Transfers;
-use crate::model::{ClientId, Millis, Tenant};
+use crate::model::{ClientId, Millis, ObjectKey, Tenant};
 
 pub use leases::{LEASE_BYTES_MAX, LEASES_MAX, Leases};
 pub use prepare::{Prepared, prepare};
@@ -59,6 +60,9 @@ pub struct FrozenState {
     counters: Counters,
     guard: Guard,
     restore: Restore,
+    quotas: Quotas,
+    /// What is charged for replaced content, by the object's name.
+    replaced: Vec<(ObjectKey, u64)>,
     leadership: Option<Leadership>,
     writers: Interner<ClientId>,
     tenants: Interner<Tenant>,
@@ -82,6 +86,8 @@ impl State {
             counters: self.counters,
             guard: self.guard.clone(),
             restore: self.restore.clone(),
+            quotas: self.quotas.clone(),
+            replaced: self.replaced_names(),
             leadership: self.leadership.clone(),
             writers: self.writers.clone(),
             tenants: self.tenants.clone(),
@@ -89,11 +95,25 @@ impl State {
         }
     }
 
+    /// What is charged for replaced content, ascending by name.
+    fn replaced_names(&self) -> Vec<(ObjectKey, u64)> {
+        let named = self.ledger.replaced().filter_map(|(object, bytes)| {
+            let (tenant, key) =
+                self.view.table.peek(object, |object| (object.tenant, object.key.clone()))?;
+            Some((ObjectKey { tenant: self.tenant_name(tenant)?.clone(), key }, bytes))
+        });
+        let mut named: Vec<_> = named.collect();
+        named.sort_unstable();
+        named
+    }
+
     /// Takes over everything of another state, for readers as well.
     pub fn replace_with(&mut self, other: State) {
         let view = Arc::clone(&self.view);
         view.table.replace_with(&other.view.table);
         view.groups.replace_with(&other.view.groups);
+        view.replace_tenants(other.view.tenants());
+        view.publish_enforced(other.quotas.is_enforced());
         *self = State { view, ..other };
         self.publish_directory();
         self.view.publish_clock(self.clock);

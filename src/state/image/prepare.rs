@@ -14,7 +14,8 @@ use snapshot::{
 };
 
 use super::record::{RECORD_VERSION, SECTION, StateRecord};
-use crate::model::{ClientId, Millis, SegmentId, TaskId, Uuid};
+use crate::model::ids::TENANT_POLICIES_MAX;
+use crate::model::{ClientId, Millis, SegmentId, TaskId, Tenant, Uuid};
 use crate::state::Counters;
 use crate::state::clients::ClientRecord;
 
@@ -68,11 +69,15 @@ pub fn prepare(mut image: Image, now: Millis) -> Result<Prepared, snapshot::Snap
             _ => None,
         },
     });
+    let is_valid = |told: &snapshot::TenantPolicyImage| {
+        told.quota_bytes > 0 && !told.tenant.is_empty() && Tenant::parse(&told.tenant).is_some()
+    };
+    let policies = old.tenant_policies.into_iter().filter(is_valid).take(TENANT_POLICIES_MAX);
     image.globals.extension = Some(Extension {
         state_clock_ms: now.0,
         segments: segments.collect(),
         http_metadata: old.http_metadata,
-        tenant_policies: old.tenant_policies,
+        tenant_policies: policies.collect(),
         sections: [(SECTION.to_owned(), record)].into_iter().collect(),
         ..Extension::default()
     });

@@ -259,12 +259,18 @@ impl FrozenState {
             host_id: record.host_id.to_string(),
         });
         let metadata = self.metadata.iter().map(|(key, value)| (key.to_vec(), value.to_vec()));
+        let policies = self.quotas.policies().iter();
+        let policies = policies.map(|(tenant, quota_bytes)| snapshot::TenantPolicyImage {
+            tenant: tenant.name().to_owned(),
+            quota_bytes: *quota_bytes,
+        });
         Extension {
             state_clock_ms: self.clock.0,
             transfers: self.transfers.iter().map(transfer_image).collect(),
             segments: segments.collect(),
             clients: clients.collect(),
             http_metadata: metadata.collect(),
+            tenant_policies: policies.collect(),
             sections: [(SECTION.to_owned(), record)].into_iter().collect(),
             ..Extension::default()
         }

@@ -12,14 +12,16 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{FrozenState, ImageError};
-use crate::model::SegmentId;
+use crate::model::{ObjectKey, SegmentId, Tenant};
 use crate::state::State;
 use crate::state::discards::{DiscardKey, Held};
 use crate::state::guard::Guard;
 use crate::state::restore::{RestoreBegin, RestoreRecord, Stage};
+use crate::state::table::table_hash;
 
 const GUARD: &str = "guard";
 const RESTORE: &str = "restore";
+const TENANTS: &str = "tenants";
 /// Followed by a number: the parts of an open stage, some a section.
 const PARTS: &str = "restore parts ";
 
@@ -43,6 +45,16 @@ struct Restores {
     record: Option<RestoreRecord>,
     unclaimed: BTreeSet<SegmentId>,
     stage: Option<RestoreBegin>,
+}
+
+/// What the extension's policies do not say. Changed only together with a new section name.
+#[derive(Default, Serialize, Deserialize)]
+struct TenantRecord {
+    is_enforced: bool,
+    files: BTreeMap<u64, u64>,
+    current: Option<u64>,
+    /// What is charged for replaced content.
+    replaced: Vec<(ObjectKey, u64)>,
 }
 
 type Parts = Vec<(u32, Arc<[u8]>)>;
@@ -77,6 +89,13 @@ impl FrozenState {
             stage: self.restore.stage.as_ref().map(|stage| stage.begin.clone()),
         };
         sections.insert(RESTORE.to_owned(), encode(&restores)?);
+        let tenants = TenantRecord {
+            is_enforced: self.quotas.is_enforced,
+            files: self.quotas.files.clone(),
+            current: self.quotas.current,
+            replaced: self.replaced.clone(),
+        };
+        sections.insert(TENANTS.to_owned(), encode(&tenants)?);
         let Some(stage) = &self.restore.stage else { return Ok(sections) };
         let parts: Vec<_> = stage.parts.iter().collect();
         for (number, parts) in parts.chunks(PARTS_PER_SECTION).enumerate() {
@@ -96,6 +115,7 @@ pub(super) fn load(extension: &Extension, state: &mut State) -> Result<(), Image
         let missing = || ImageError::Inconsistent(format!("section {GUARD}: no discard {at}"));
         state.discards.set_held(*key.ok_or_else(missing)?, held);
     }
+    load_tenants(extension, state)?;
     let restores: Restores = decode(extension, RESTORE)?;
     state.restore.record = restores.record;
     state.restore.unclaimed = restores.unclaimed;
@@ -109,5 +129,32 @@ pub(super) fn load(extension: &Extension, state: &mut State) -> Result<(), Image
         parts.extend(some);
     }
     state.restore.stage = Some(Stage { begin, parts });
+    Ok(())
+}
+
+/// Puts policies and what is charged for replaced content into a state whose objects are there already.
+fn load_tenants(extension: &Extension, state: &mut State) -> Result<(), ImageError> {
+    let damaged = |what: String| ImageError::Inconsistent(format!("section {TENANTS}: {what}"));
+    let mut policies = BTreeMap::new();
+    for told in &extension.tenant_policies {
+        let tenant = Tenant::parse(&told.tenant).filter(|_| told.quota_bytes > 0);
+        let bad = || damaged(format!("{:?} has no valid quota", told.tenant));
+        policies.insert(tenant.ok_or_else(bad)?, told.quota_bytes);
+    }
+    state.set_policies(policies);
+    let TenantRecord { is_enforced, files, current, replaced } = decode(extension, TENANTS)?;
+    state.quotas.is_enforced = is_enforced;
+    state.quotas.files = files;
+    state.quotas.current = current;
+    state.view.publish_enforced(is_enforced);
+    for (name, bytes) in replaced {
+        let tenant = state.tenant_idx(Some(&name.tenant));
+        let hash = table_hash(&name.tenant, &name.key);
+        let found = tenant
+            .and_then(|tenant| Some((tenant, state.view.table.locate(hash, tenant, &name.key)?)));
+        let missing = || damaged(format!("{name:?} is not there"));
+        let (tenant, object) = found.ok_or_else(missing)?;
+        state.ledger.keep_replaced(object, tenant, bytes);
+    }
     Ok(())
 }

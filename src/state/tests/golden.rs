@@ -23,6 +23,7 @@ use crate::state::restore::{
     RestoreBegin, RestoreDecide, RestoreFinish, RestoreOutcome, RestorePart,
 };
 use crate::state::tasks::{TaskComplete, TaskCreate, TaskRules, TasksFetch};
+use crate::state::tenants::{PolicyFile, TenantChange, TenantPolicy};
 use crate::state::transfer::{TransferEnd, TransferKind, TransferStart, TransferVerdict};
 
 const FIXTURE: &str = "tests/fixtures/entries/entries.txt";
@@ -72,6 +73,7 @@ commands! {
     RestoreAbort,
     RestoreDecide,
     SweepPins,
+    Tenants,
 }
 
 fn writes() -> Vec<Command> {
@@ -229,6 +231,21 @@ fn restores() -> Vec<Command> {
     ]
 }
 
+fn tenants() -> Vec<Command> {
+    let tenant = Tenant::parse("tA").unwrap();
+    let file = Some(PolicyFile { node_id: 25, digest: 26 });
+    let policy = || TenantPolicy { tenant: tenant.clone(), quota_bytes: 27 };
+    let off = TenantChange::Setup { is_enforced: false, file: None, policies: None };
+    let on = TenantChange::Setup { is_enforced: true, file, policies: Some(vec![policy()]) };
+    let changes = [
+        off,
+        on,
+        TenantChange::Set { policy: policy(), file },
+        TenantChange::Delete { tenant: tenant.clone(), file: None },
+    ];
+    changes.into_iter().map(Command::Tenants).collect()
+}
+
 fn samples() -> Vec<Command> {
     let (segment, id) = (segment(1, 1 << 20), segment_id(1));
     let hosted = Segment { host_id: Arc::from("east"), ..segment.clone() };
@@ -251,6 +268,7 @@ fn samples() -> Vec<Command> {
     samples.extend(transfers());
     samples.extend(restores());
     samples.push(Command::SweepPins(SweepPins { until: Millis(18), shards: 19 }));
+    samples.extend(tenants());
     samples
 }
 

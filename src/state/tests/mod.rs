@@ -13,6 +13,7 @@ mod restore;
 mod script;
 mod segments;
 mod soft_pin;
+mod tenants;
 mod twins;
 mod upsert;
 mod world;

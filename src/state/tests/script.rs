@@ -22,6 +22,7 @@ use crate::state::evict::{Evict, Victim, incarnation};
 use crate::state::guard::Published;
 use crate::state::table::table_hash;
 use crate::state::tasks::{TaskComplete, TaskCreate, TaskRules, TasksFetch};
+use crate::state::tenants::{TenantChange, TenantPolicy};
 use crate::state::transfer::{TransferEnd, TransferKind, TransferStart, TransferVerdict};
 
 const KEYS: u8 = 6;
@@ -60,6 +61,7 @@ pub enum Act {
     Evict { names: Names, is_stale: bool, spares_soft_pinned: bool },
     Snapshot { is_published: bool },
     RemoveLeased { names: Names, lease_ms: u64 },
+    Quotas { is_enforced: bool, default: u64, named: Option<u64> },
     Noop,
 }
 
@@ -193,6 +195,9 @@ fn transfer_act() -> impl Strategy<Value = Act> {
         2 => (by(), 0..20_u64, any::<bool>())
             .prop_map(|(by, id, is_success)| Act::Complete { by, id, is_success }),
         4 => prop::bool::weighted(0.3).prop_map(|is_published| Act::Snapshot { is_published }),
+        2 => (prop::bool::weighted(0.7), quota(), prop::option::of(quota())).prop_map(
+            |(is_enforced, default, named)| Act::Quotas { is_enforced, default, named }
+        ),
         1 => (names(), 0..60_000_u64)
             .prop_map(|(names, lease_ms)| Act::RemoveLeased { names, lease_ms }),
         3 => (names(), prop::bool::weighted(0.2), any::<bool>()).prop_map(
@@ -201,6 +206,11 @@ fn transfer_act() -> impl Strategy<Value = Act> {
             }
         ),
     ]
+}
+
+/// From one that nothing fits into to one that is no limit.
+fn quota() -> impl Strategy<Value = u64> {
+    prop::sample::select(vec![50, 400_000, 2_000_000, u64::MAX >> 1])
 }
 
 /// One random entry of up to three commands; now and then the clock steps back.
@@ -377,12 +387,21 @@ fn transfer_command(act: Act, state: &State) -> Command {
             Command::SnapshotPublished(Published { generation, next_replica_id })
         }
         Act::Snapshot { is_published: false } => Command::SnapshotBegin,
+        Act::Quotas { is_enforced, default, named } => quotas(is_enforced, default, named),
         Act::RemoveLeased { names, lease_ms } => {
             let remove = Remove { tenant: None, keys: keys(&names) };
             Command::RemoveLeased { remove, leased_until: Millis(state.clock().0 + lease_ms) }
         }
         _ => Command::Noop,
     }
+}
+
+fn quotas(is_enforced: bool, default: u64, named: Option<u64>) -> Command {
+    let policy = |tenant, quota_bytes| TenantPolicy { tenant, quota_bytes };
+    let named = named.map(|quota| policy(Tenant::parse("tA").unwrap(), quota));
+    let policies = named.into_iter().chain([policy(Tenant::default(), default)]);
+    let policies = Some(policies.collect());
+    Command::Tenants(TenantChange::Setup { is_enforced, file: None, policies })
 }
 
 /// The commands that came after the first ones.

@@ -119,3 +119,39 @@ fn a_stop_does_not_wait_for_idle_connections() {
     assert!(master.terminate().success());
     assert!(wall_ms() - started < 10_000, "{} connections held the stop up", idle.len());
 }
+
+/// A server that keeps the request lines it gets and answers 200.
+fn listen() -> (u16, std::sync::mpsc::Receiver<String>) {
+    use std::io::{BufRead, BufReader, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (heard, lines) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = BufReader::new(stream.try_clone().unwrap()).lines();
+            let first = head.next().unwrap().unwrap();
+            while head.next().is_some_and(|line| !line.unwrap().is_empty()) {}
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            stream.write_all(answer).unwrap();
+            if heard.send(first).is_err() {
+                return;
+            }
+        }
+    });
+    (port, lines)
+}
+
+#[test]
+fn m5_the_keys_of_a_lost_client_are_removed_at_a_separate_server() {
+    let (port, lines) = listen();
+    let server = format!("http://127.0.0.1:{port}/metadata");
+    let env = [("MOONCAKE_TE_META_DATA_SERVER".to_owned(), server)];
+    let flags = ["--enable_metadata_cleanup_on_timeout", "--client_ttl=1"];
+    let _seeded = super::seed::Seeded::start_with(&flags, &env);
+    for kind in ["ram", "rpc_meta"] {
+        let line = lines.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
+        let key = format!("mooncake%2F{kind}%2F10.0.0.1%3A12345");
+        assert_eq!(line, format!("DELETE /metadata?key={key} HTTP/1.1"));
+    }
+}

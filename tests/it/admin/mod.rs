@@ -7,4 +7,4 @@ mod counts;
 mod metadata_server;
 mod pages;
 mod ports;
-mod seed;
+pub mod seed;

@@ -32,8 +32,13 @@ pub struct Seeded {
 impl Seeded {
     /// Starts a master and mounts one segment.
     pub fn start(flags: &[&str]) -> Self {
+        Self::start_with(flags, &[])
+    }
+
+    /// As [`Seeded::start`], with variables of the environment.
+    pub fn start_with(flags: &[&str], env: &[(String, String)]) -> Self {
         let dir = TempDir::new().unwrap();
-        let master = Master::ours(dir.path(), flags);
+        let master = Master::ours_with(dir.path(), flags, env);
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let client = runtime.block_on(RpcClient::connect(master.address())).unwrap();
         let seeded = Seeded { master, client, runtime, _dir: dir };

@@ -8,5 +8,6 @@ mod handover;
 mod operator;
 mod reports;
 mod stop;
+mod tenants;
 pub mod trio;
 mod view;

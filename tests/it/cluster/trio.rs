@@ -185,6 +185,14 @@ impl Trio {
         Some(client)
     }
 
+    /// The same for a client of one tenant.
+    pub fn client_of(&self, tenant: &str, master: &str, segment_mib: u64) -> Option<StockClient> {
+        let mut client = StockClient::spawn(self.venv.as_ref()?, tenant, self.dir.path());
+        let code = client.setup_as(tenant, master, segment_mib << 20);
+        assert_eq!(code, 0, "setup of a client of {tenant} with {master}");
+        Some(client)
+    }
+
     /// What must outlive every failure, as the leader tells it.
     pub fn told(&self) -> Told {
         let http = self.http(self.leader());

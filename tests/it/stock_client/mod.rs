@@ -12,4 +12,5 @@ mod removal;
 mod snapshots;
 mod soft_pin;
 mod tasks;
+mod tenants;
 mod upsert;

@@ -179,7 +179,7 @@ impl TestNode {
     /// Client `n` on a connection of its own.
     pub async fn caller(&self, n: u64) -> Caller {
         let rpc = RpcClient::connect(self.address()).await.unwrap();
-        Caller { rpc, id: ClientId(Uuid { first: n, second: 77 }) }
+        Caller { rpc, id: ClientId(Uuid { first: n, second: 77 }), tenant: TENANT }
     }
 
     /// Client `n` with one segment, named `s<n>`, at `n << 40`.
@@ -263,9 +263,11 @@ pub fn place(replica: &ReplicaDescriptor<Owned>) -> (String, u64, u64) {
 
 /// One Mooncake client as the master sees it.
 pub struct Caller {
-    rpc: RpcClient,
+    pub rpc: RpcClient,
     /// Who it says it is.
     pub id: ClientId,
+    /// The tenant that it names in every call.
+    pub tenant: &'static [u8],
 }
 
 const TENANT: &[u8] = b"default";
@@ -311,7 +313,7 @@ impl Caller {
         config: &ReplicateConfig<&[u8]>,
     ) -> Answer<Replicas> {
         let (client_id, key, config) = (self.id, key.as_bytes(), config.clone());
-        let tenant_id = TENANT;
+        let tenant_id = self.tenant;
         let request = r::PutStartRequest { client_id, key, slice_length, config, tenant_id };
         self.call::<c::PutStart>(&request).await
     }
@@ -327,13 +329,13 @@ impl Caller {
         object_checksum: Option<u64>,
     ) -> Answer<()> {
         let object_meta = ObjectMeta { key: key.as_bytes(), object_checksum };
-        let (client_id, tenant_id) = (self.id, TENANT);
+        let (client_id, tenant_id) = (self.id, self.tenant);
         let request = r::PutEndRequest { client_id, object_meta, replica_type, tenant_id };
         self.call::<c::PutEnd>(&request).await
     }
 
     pub async fn revoke(&self, key: &str, replica_type: ReplicaType) -> Answer<()> {
-        let (client_id, key, tenant_id) = (self.id, key.as_bytes(), TENANT);
+        let (client_id, key, tenant_id) = (self.id, key.as_bytes(), self.tenant);
         let request = r::PutRevokeRequest { client_id, key, replica_type, tenant_id };
         self.call::<c::PutRevoke>(&request).await
     }
@@ -345,17 +347,17 @@ impl Caller {
     }
 
     pub async fn replicas(&self, key: &str) -> Answer<GetReplicaListResponse<Owned>> {
-        let request = r::KeyRequest { key: key.as_bytes(), tenant_id: TENANT };
+        let request = r::KeyRequest { key: key.as_bytes(), tenant_id: self.tenant };
         self.call::<c::GetReplicaList>(&request).await
     }
 
     pub async fn exists(&self, key: &str) -> bool {
-        let request = r::KeyRequest { key: key.as_bytes(), tenant_id: TENANT };
+        let request = r::KeyRequest { key: key.as_bytes(), tenant_id: self.tenant };
         self.call::<c::ExistKey>(&request).await.unwrap()
     }
 
     pub async fn remove(&self, key: &str, force: bool) -> Answer<()> {
-        let request = r::RemoveRequest { key: key.as_bytes(), force, tenant_id: TENANT };
+        let request = r::RemoveRequest { key: key.as_bytes(), force, tenant_id: self.tenant };
         self.call::<c::Remove>(&request).await
     }
 
@@ -374,7 +376,7 @@ impl Caller {
             keys: bytes(keys),
             slice_lengths: slice_lengths.to_vec(),
             config: config.clone(),
-            tenant_id: TENANT,
+            tenant_id: self.tenant,
         };
         self.call::<c::BatchPutStart>(&request).await
     }
@@ -383,25 +385,25 @@ impl Caller {
         let metas = bytes(keys).into_iter().map(|key| ObjectMeta { key, object_checksum: None });
         let object_metas = metas.collect();
         let (client_id, replica_type) = (self.id, ReplicaType::ALL);
-        let tenant_id = TENANT;
+        let tenant_id = self.tenant;
         let request = r::BatchPutEndRequest { client_id, object_metas, replica_type, tenant_id };
         self.call::<c::BatchPutEnd>(&request).await
     }
 
     pub async fn batch_revoke(&self, keys: &[&str]) -> Vec<Answer<()>> {
         let (client_id, keys, replica_type) = (self.id, bytes(keys), ReplicaType::ALL);
-        let tenant_id = TENANT;
+        let tenant_id = self.tenant;
         let request = r::BatchPutRevokeRequest { client_id, keys, replica_type, tenant_id };
         self.call::<c::BatchPutRevoke>(&request).await
     }
 
     pub async fn batch_exists(&self, keys: &[&str]) -> Vec<Answer<bool>> {
-        let request = r::KeysRequest { keys: bytes(keys), tenant_id: TENANT };
+        let request = r::KeysRequest { keys: bytes(keys), tenant_id: self.tenant };
         self.call::<c::BatchExistKey>(&request).await
     }
 
     pub async fn batch_remove(&self, keys: &[&str], force: bool) -> Vec<Answer<()>> {
-        let request = r::BatchRemoveRequest { keys: bytes(keys), force, tenant_id: TENANT };
+        let request = r::BatchRemoveRequest { keys: bytes(keys), force, tenant_id: self.tenant };
         self.call::<c::BatchRemove>(&request).await
     }
 }

@@ -161,6 +161,14 @@ impl StockClient {
         self.call("setup", json!({"hostname": hostname, "segment_bytes": bytes, "master": master}))
     }
 
+    /// The same for a client of one tenant.
+    pub fn setup_as(&mut self, tenant: &str, master: &str, bytes: u64) -> i64 {
+        let request = json!({
+            "hostname": self.segment, "segment_bytes": bytes, "master": master, "tenant": tenant,
+        });
+        self.call("setup", request)
+    }
+
     /// The same with a metadata server.
     pub fn setup_with_metadata(&mut self, master: &str, bytes: u64, metadata: &str) -> i64 {
         let request = json!({
