@@ -11,6 +11,7 @@ pub mod serve;
 
 pub mod admin;
 pub mod discovery;
+pub mod events;
 pub mod rpc;
 
 pub mod restore;

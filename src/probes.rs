@@ -14,6 +14,7 @@ use crate::wire::call::{
 };
 use crate::wire::calls::{CallVisitor, with_call};
 use crate::wire::frame::{RequestHead, ResponseHead};
+use crate::wire::older::calls::with_older_call;
 
 /// The name of a decoder, and what feeds it bytes.
 pub type Probe = (&'static str, fn(&[u8]));
@@ -32,6 +33,7 @@ pub const PROBES: &[Probe] = &[
     ("config_file", config::probe),
     ("leases", leases),
     ("tenant_policies", config::probe_policies),
+    ("events_zmtp", crate::events::probe),
 ];
 
 fn rpc_frame(bytes: &[u8]) {
@@ -39,6 +41,7 @@ fn rpc_frame(bytes: &[u8]) {
         let body = head.body(bytes);
         if let Some(function) = Function::from_id(head.function_id) {
             with_call(function, Request(body));
+            with_older_call(function, Request(body));
         }
     }
     if let Ok(Some((head, _))) = ResponseHead::parse(bytes) {

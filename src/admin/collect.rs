@@ -69,6 +69,7 @@ fn collect_state(node: &MasterNode, values: &mut Values) {
             ("master_put_start_partial_allocations_total", counters.partial_allocations),
             ("master_put_start_alloc_failures_total", counters.allocation_failures),
             ("master_state_clock_ms", state.clock().0),
+            ("master_kv_event_sequence", state.presence().counts().batches),
         ] {
             values.number(name, value);
         }

@@ -3,7 +3,7 @@
 //! Words and fields are the peer's (behaviour 13.1). A cluster of one names no leader, as the peer without HA.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
@@ -148,7 +148,7 @@ pub async fn leader(State(door): State<Arc<Door>>) -> Response {
     answer::json(StatusCode::OK, &Leader { present, leader_address, view_version })
 }
 
-#[derive(Default, Serialize)]
+#[derive(Serialize)]
 struct KvEvents {
     enabled: bool,
     published_batches: u64,
@@ -157,8 +157,17 @@ struct KvEvents {
     skipped_unparsed_keys: u64,
 }
 
-/// `GET /kv_events/status`: there is no publisher of events.
+/// `GET /kv_events/status`: what this process has published.
 pub async fn kv_events(State(door): State<Arc<Door>>) -> Result<Response, Refused> {
     door.node()?;
-    Ok(answer::json(StatusCode::OK, &KvEvents::default()))
+    let counters = &door.metrics.events;
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let status = KvEvents {
+        enabled: counters.is_enabled.load(Ordering::Relaxed),
+        published_batches: count(&counters.published_batches),
+        published_events: count(&counters.published_events),
+        dropped_events: count(&counters.dropped_events),
+        skipped_unparsed_keys: count(&counters.skipped_unparsed_keys),
+    };
+    Ok(answer::json(StatusCode::OK, &status))
 }

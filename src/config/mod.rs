@@ -6,6 +6,7 @@
 
 mod args;
 mod error;
+mod events;
 mod file;
 mod flags;
 mod load;
@@ -16,6 +17,7 @@ mod value;
 
 pub use args::Question;
 pub use error::ConfigError;
+pub use events::{EVENTS_KEPT_MAX, EventsConfig};
 pub(crate) use file::probe;
 pub use flags::{FlagSpec, Group, Kind, Origin, Status, all as flags};
 pub use load::{ENV_PREFIX, Loaded, Settings, load};
@@ -25,7 +27,7 @@ pub use quotas::{
     read_policies, render_policies,
 };
 pub use sections::{
-    AdminConfig, AllocationConfig, AllocationStrategy, ClientConfig, Config,
+    AdminConfig, AllocationConfig, AllocationStrategy, ClientConfig, ClientRelease, Config,
     DISCOVERY_PORT_DEFAULT, DiscoveryConfig, Durability, EvictionConfig, HttpMetadataConfig,
     LeaseConfig, LogConfig, PPM_WHOLE, PeerAddress, RaftConfig, RestoreSurvival, RpcConfig, Secret,
     SnapshotConfig, SnapshotTaker, SoftPinConfig, StorageConfig, TaskConfig, TenantConfig,

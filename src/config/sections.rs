@@ -6,6 +6,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use super::events::EventsConfig;
+
 /// Parts per million in the whole: ratios are kept as integers because replicated state has no floats.
 pub const PPM_WHOLE: u32 = 1_000_000;
 
@@ -44,6 +46,8 @@ pub struct Config {
     pub snapshot: SnapshotConfig,
     /// Log output.
     pub log: LogConfig,
+    /// Events about objects coming and going.
+    pub events: EventsConfig,
 }
 
 /// Settings of the RPC port.
@@ -63,6 +67,18 @@ pub struct RpcConfig {
     pub conn_timeout_sec: u32,
     /// Whether TCP_NODELAY is set on client connections.
     pub tcp_no_delay: bool,
+    /// Release that a client is taken for until it shows another.
+    pub assumed_release: ClientRelease,
+}
+
+/// A release of the clients, as far as the bytes that they read and write differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientRelease {
+    /// 0.3.12.
+    V0312,
+    /// 0.3.13.
+    #[default]
+    V0313,
 }
 
 impl RpcConfig {
@@ -91,6 +107,7 @@ impl Default for RpcConfig {
             threads_max: 16,
             conn_timeout_sec: 0,
             tcp_no_delay: true,
+            assumed_release: ClientRelease::default(),
         }
     }
 }

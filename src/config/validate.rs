@@ -28,6 +28,9 @@ pub fn validate(config: &Config) -> Result<(), ConfigError> {
     require(config.raft.peers.is_empty() || config.is_own_id_in_peers(), || {
         format!("node_id={} is refused; it must be one of the ids in peers", config.raft.node_id)
     })?;
+    if config.events.is_published() {
+        config.events.listen().map_err(ConfigError::Conflict)?;
+    }
     whole_tls(config)?;
     distinct_ports(config)
 }

@@ -5,6 +5,7 @@
 //! print it.
 
 pub mod cache;
+pub mod events;
 mod functions;
 pub mod histogram;
 pub mod names;
@@ -58,6 +59,10 @@ pub struct Metrics {
     pub snapshots: SnapshotCounters,
     /// Client connections open now.
     pub connections: AtomicUsize,
+    /// Calls answered in a form of release 0.3.12 that differs from today's.
+    pub older_calls: AtomicU64,
+    /// Events about objects.
+    pub events: events::EventCounters,
 }
 
 impl Default for Metrics {
@@ -68,6 +73,8 @@ impl Default for Metrics {
             value_sizes: Histogram::new(VALUE_BYTES_BOUNDS),
             snapshots: SnapshotCounters::default(),
             connections: AtomicUsize::new(0),
+            older_calls: AtomicU64::new(0),
+            events: events::EventCounters::default(),
         }
     }
 }
@@ -98,12 +105,19 @@ impl Metrics {
             ("total_get_nums_", &cache.total_gets),
             ("master_snapshot_success", &self.snapshots.successes),
             ("master_snapshot_fail", &self.snapshots.failures),
+            ("master_rpc_older_client_calls_total", &self.older_calls),
+            ("master_kv_event_batches_published_total", &self.events.published_batches),
+            ("master_kv_events_published_total", &self.events.published_events),
+            ("master_kv_events_dropped_total", &self.events.dropped_events),
+            ("master_kv_events_unparsed_keys_total", &self.events.skipped_unparsed_keys),
         ] {
             values.count(name, counter);
         }
         values.set("master_value_size_bytes", Value::Histogram(self.value_sizes.view()));
         let times = self.snapshots.times.view();
         values.set("master_snapshot_duration_ms", Value::Histogram(times));
+        let subscribers = self.events.subscribers.load(Ordering::Relaxed) as u64;
+        values.number("master_kv_event_subscribers", subscribers);
         values.number("master_rpc_connections", self.connections.load(Ordering::Relaxed) as u64);
         process::collect(&mut values);
         values

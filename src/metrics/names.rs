@@ -436,6 +436,25 @@ pub const OWN: &[Spec] = &[
     counter("master_snapshot_fail", "catalog snapshots that failed"),
     histogram("master_snapshot_duration_ms", "milliseconds that a catalog snapshot took"),
     gauge("master_rpc_connections", "client connections open now"),
+    counter(
+        "master_rpc_older_client_calls_total",
+        "calls answered in a form that clients of 0.3.12 have and those of 0.3.13 have not",
+    ),
+    counter(
+        "master_kv_event_batches_published_total",
+        "messages with events that this process published while it led",
+    ),
+    counter("master_kv_events_published_total", "events in those messages"),
+    counter(
+        "master_kv_events_dropped_total",
+        "events that were dropped before a slow subscriber was sent them",
+    ),
+    counter(
+        "master_kv_events_unparsed_keys_total",
+        "published events about keys that are no numbers",
+    ),
+    gauge("master_kv_event_subscribers", "connections to the publisher of events"),
+    gauge("master_kv_event_sequence", "number of the newest message with events; replicated"),
     gauge("process_resident_memory_bytes", "memory of this process in RAM"),
     gauge("process_resident_memory_peak_bytes", "the most it has ever been"),
     gauge("process_open_fds", "open file descriptors"),

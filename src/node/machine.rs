@@ -10,6 +10,7 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::feed::Feed;
 use crate::leader::arrivals::Arrivals;
 use crate::metrics::histogram::Histogram;
 use crate::state::image::{FrozenState, ImageError};
@@ -29,6 +30,8 @@ pub struct StoreMachine {
     /// Follows the state's newest announcement of a leader.
     leadership: watch::Sender<Option<Leadership>>,
     apply_times: Histogram,
+    /// What is told of objects coming and going, if anybody is told.
+    feed: Option<Arc<Feed>>,
 }
 
 impl Default for StoreMachine {
@@ -41,11 +44,26 @@ impl Default for StoreMachine {
             arrivals: Arrivals::default(),
             leadership: watch::Sender::new(None),
             apply_times: Histogram::of_latency(),
+            feed: None,
         }
     }
 }
 
 impl StoreMachine {
+    /// An empty store that puts down what is to be told of objects coming and going.
+    pub fn feeding(feed: Option<Arc<Feed>>) -> Self {
+        let machine = StoreMachine { feed, ..StoreMachine::default() };
+        if machine.feed.is_some() {
+            machine.state.write().presence_mut().follow();
+        }
+        machine
+    }
+
+    /// What is to be told, if anybody is told.
+    pub fn feed(&self) -> Option<&Arc<Feed>> {
+        self.feed.as_ref()
+    }
+
     /// What readers share with apply.
     pub fn view(&self) -> &View {
         &self.view
@@ -107,6 +125,10 @@ impl Machine for StoreMachine {
             .apply(entry)
             .map_err(|error| MachineError::new(format!("entry {index}: {error}")))?;
         self.arrivals.put(state.arrivals(), state.clock());
+        if let Some(feed) = &self.feed {
+            let changes = state.presence_mut().take();
+            feed.put(state.presence().counts(), state.clock(), changes);
+        }
         self.show_leadership(&state);
         self.apply_times.observe_time(started.elapsed());
         Ok(replies)
@@ -124,6 +146,9 @@ impl Machine for StoreMachine {
         let loaded = State::load(from).map_err(|error| MachineError::new(error.to_string()))?;
         let mut state = self.state.write();
         state.replace_with(loaded);
+        if let Some(feed) = &self.feed {
+            feed.clear();
+        }
         self.show_leadership(&state);
         Ok(())
     }

@@ -6,6 +6,7 @@
 pub mod drive;
 pub mod error;
 pub mod evict;
+pub mod feed;
 pub mod machine;
 pub mod propose;
 mod quota;
@@ -105,7 +106,8 @@ impl MasterNode {
         drive: Drive,
     ) -> Result<Self, mooncake_ha_raft::OpenError> {
         let Drive { chance, has_loops } = drive;
-        let machine = Arc::new(StoreMachine::default());
+        let feed = settings.events_kept.map(|kept| Arc::new(feed::Feed::new(kept)));
+        let machine = Arc::new(StoreMachine::feeding(feed));
         let raft = Node::open(raft, Arc::clone(&machine)).await?;
         let clock = Arc::new(LeaderClock::new(clock));
         let proposer =

@@ -42,6 +42,8 @@ pub struct NodeSettings {
     pub eviction: EvictionRules,
     /// Tenants and their quotas.
     pub tenants: TenantSettings,
+    /// Changes of presence that are kept for those who follow them; `None` if nobody does.
+    pub events_kept: Option<usize>,
 }
 
 /// Whether tenants are kept apart, and where their policies come from.
@@ -92,6 +94,7 @@ impl NodeSettings {
             metadata_cleanup: config.http_metadata.cleanup_on_timeout.then(metadata_prefix),
             metadata_server: metadata_server(config),
             client_ttl: Duration::from_secs(config.clients.ttl_sec),
+            events_kept: config.events.is_published().then(|| config.events.capacity()),
             sweep_interval: Duration::from_millis(config.soft_pins.sweep_interval_ms),
             eviction: EvictionRules {
                 ratio_ppm: config.eviction.ratio_ppm,

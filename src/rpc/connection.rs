@@ -4,6 +4,7 @@
 //! protocol 1.4). Bounds: a frame, the unsent answers, the time that half a frame or an unread answer may
 //! stand still.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -13,7 +14,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Service;
 use super::dispatch::dispatch;
-use super::forward::{FORWARD_MARK, ForwardError, HOLD_MAX, HOLD_STEP, NOT_LEADER};
+use super::forward::{ForwardError, HOLD_MAX, HOLD_STEP, NOT_LEADER, forwarded};
+use super::release::Caller;
 use crate::node::error::NodeError;
 use crate::wire::Function;
 use crate::wire::call::encode_rpc_error;
@@ -58,22 +60,39 @@ pub enum Closed {
 /// Serves one connection until it ends.
 ///
 /// Errors: by cause, see [`Closed`].
-pub async fn serve(mut socket: TcpStream, service: &Service) -> Result<(), Closed> {
+pub async fn serve(
+    mut socket: TcpStream,
+    address: IpAddr,
+    service: &Service,
+) -> Result<(), Closed> {
     socket.set_nodelay(service.is_no_delay)?;
+    let mut caller = Caller::at(address, &service.releases);
     let mut input = BytesMut::new();
     let mut output = Vec::new();
     let mut frame_due = None;
     loop {
-        let has_answered = answer_all(&mut socket, service, &mut input, &mut output).await?;
+        let has_answered =
+            answer_all(&mut socket, service, &mut caller, &mut input, &mut output).await?;
         send(&mut socket, &mut output).await?;
+        caller.sent();
         if has_answered || input.is_empty() {
             frame_due = None;
         }
         if !input.is_empty() {
             frame_due.get_or_insert_with(|| Instant::now() + FRAME_TIME_MAX);
         }
-        if !receive(&mut socket, service, &mut input, frame_due).await? {
-            return Ok(());
+        match receive(&mut socket, service, &mut input, frame_due).await {
+            Ok(true) => {}
+            Ok(false) => {
+                caller.closed(&service.releases);
+                return Ok(());
+            }
+            Err(error) => {
+                if matches!(error, Closed::Io(_)) {
+                    caller.closed(&service.releases);
+                }
+                return Err(error);
+            }
         }
     }
 }
@@ -82,6 +101,7 @@ pub async fn serve(mut socket: TcpStream, service: &Service) -> Result<(), Close
 async fn answer_all(
     socket: &mut TcpStream,
     service: &Service,
+    caller: &mut Caller,
     input: &mut BytesMut,
     output: &mut Vec<u8>,
 ) -> Result<bool, Closed> {
@@ -90,7 +110,7 @@ async fn answer_all(
         // The buffer grows with what arrives, never by the length that a head announces.
         let Some(frame) = input.get(..length) else { return Ok(has_answered) };
         has_answered = true;
-        answer(service, &head, frame, output).await?;
+        answer(service, caller, &head, frame, output).await?;
         input.advance(length);
         if output.len() >= SEND_BYTES {
             send(socket, output).await?;
@@ -105,27 +125,30 @@ async fn answer_all(
 /// Answers one request: here, through the leader, or not at all.
 async fn answer(
     service: &Service,
+    caller: &mut Caller,
     head: &RequestHead,
     frame: &[u8],
     output: &mut Vec<u8>,
 ) -> Result<(), Closed> {
     let body = head.body(frame);
     let attachment = frame.get(frame.len() - head.attachment_len..).unwrap_or_default();
-    let is_forwarded = attachment == FORWARD_MARK;
+    let forwarded = forwarded(attachment);
+    let function = Function::from_id(head.function_id);
+    let release =
+        forwarded.unwrap_or_else(|| caller.release_for(&service.releases, function, body));
     let mut waited = Duration::ZERO;
     loop {
-        let refused = match dispatch(service, head, body, output).await {
+        let refused = match dispatch(service, head, release, body, output).await {
             Ok(()) => return Ok(()),
             Err(error) if !error.is_retryable() => return Err(error.into()),
             Err(error) => error,
         };
-        if is_forwarded {
+        if forwarded.is_some() {
             encode_rpc_error(head.sequence, RpcError::Exception(NOT_LEADER), output);
             return Ok(());
         }
         let call = frame.get(..REQUEST_HEAD_BYTES + head.body_len).unwrap_or_default();
-        let function = Function::from_id(head.function_id);
-        match service.forwarder.call(&service.node, call, function).await {
+        match service.forwarder.call(&service.node, call, function, release).await {
             Ok(answer) => {
                 output.extend_from_slice(&answer.bytes);
                 return Ok(());

@@ -2,6 +2,7 @@
 
 use super::Service;
 use super::handlers::{read, regex, remove, segment, session, task, transfer, upsert, write};
+use super::older::dispatch_older;
 use super::tally::Tally;
 use crate::model::ErrorCode;
 use crate::node::error::NodeError;
@@ -10,6 +11,7 @@ use crate::wire::call::Call;
 use crate::wire::call::{decode_request, encode_refusal, encode_response, encode_rpc_error};
 use crate::wire::calls::{self, CallVisitor, with_call};
 use crate::wire::frame::{RequestHead, RpcError};
+use crate::wire::older::Release;
 
 macro_rules! routes {
     ($service:ident, $head:ident, $body:ident, $out:ident, $function:ident;
@@ -33,12 +35,13 @@ macro_rules! routes {
     };
 }
 
-/// Handles one request and appends its answer to `out`.
+/// Handles one request, and appends its answer to `out`, in the form of the client's `release`.
 ///
 /// Errors: this node cannot serve the call; nothing was appended.
 pub async fn dispatch(
     service: &Service,
     head: &RequestHead,
+    release: Release,
     body: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), NodeError> {
@@ -46,6 +49,9 @@ pub async fn dispatch(
         encode_rpc_error(head.sequence, RpcError::NotRegistered, out);
         return Ok(());
     };
+    if release == Release::V0312 && dispatch_older(service, function, head, body, out).await? {
+        return Ok(());
+    }
     routes! { service, head, body, out, function;
         ServiceReady => session::service_ready,
         GetStorageConfig => session::get_storage_config,

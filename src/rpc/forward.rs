@@ -16,9 +16,14 @@ use super::client::{RawConnection, ResponseFrame};
 use crate::node::MasterNode;
 use crate::wire::Function;
 use crate::wire::frame::{REQUEST_HEAD_BYTES, RESPONSE_HEAD_BYTES};
+use crate::wire::older::Release;
 
 /// Attachment of a forwarded request. Clients never send one.
-pub const FORWARD_MARK: &[u8] = b"mooncake-ha/forwarded";
+const FORWARD_MARK: &[u8] = b"mooncake-ha/forwarded";
+
+/// The same, of a request whose answer is to have the form of release 0.3.12: only the node that holds the
+/// client's connection can know that.
+const FORWARD_MARK_0312: &[u8] = b"mooncake-ha/forwarded/0.3.12";
 
 /// What a node answers to a forwarded call that it cannot serve: nothing was done.
 pub const NOT_LEADER: &str = "mooncake-ha: this node does not lead";
@@ -74,10 +79,11 @@ impl Forwarder {
         node: &MasterNode,
         frame: &[u8],
         function: Option<Function>,
+        release: Release,
     ) -> Result<ResponseFrame, ForwardError> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let leader = leader_address(node).ok_or(ForwardError::NoLeader)?;
-        let marked = mark(frame);
+        let marked = mark(frame, release);
         let (mut connection, is_fresh) = match self.take_idle(&leader) {
             Some(connection) => (connection, false),
             None => (self.connect(&leader).await?, true),
@@ -151,13 +157,26 @@ async fn unless_another_leads(
     }
 }
 
-fn mark(frame: &[u8]) -> Vec<u8> {
+/// Of which release the client of a forwarded request is; `None` if the request was not forwarded.
+pub fn forwarded(attachment: &[u8]) -> Option<Release> {
+    match attachment {
+        FORWARD_MARK => Some(Release::V0313),
+        FORWARD_MARK_0312 => Some(Release::V0312),
+        _ => None,
+    }
+}
+
+fn mark(frame: &[u8], release: Release) -> Vec<u8> {
+    let mark = match release {
+        Release::V0312 => FORWARD_MARK_0312,
+        Release::V0313 => FORWARD_MARK,
+    };
     let mut marked = frame.to_vec();
-    let length = u32::try_from(FORWARD_MARK.len()).unwrap_or_default().to_le_bytes();
+    let length = u32::try_from(mark.len()).unwrap_or_default().to_le_bytes();
     if let Some(field) = marked.get_mut(ATTACHMENT_LEN_AT..REQUEST_HEAD_BYTES) {
         field.copy_from_slice(&length);
     }
-    marked.extend_from_slice(FORWARD_MARK);
+    marked.extend_from_slice(mark);
     marked
 }
 
@@ -231,11 +250,14 @@ mod tests {
     fn a_marked_frame_has_the_same_call_and_the_mark_as_attachment() {
         let mut frame = Vec::new();
         RequestHead::write(7, Function::Ping.id(), &mut frame, |out| out.extend([1, 2, 3]));
-        let marked = mark(&frame);
-        let (head, length) = RequestHead::parse(&marked).unwrap().unwrap();
-        assert_eq!((head.sequence, head.function_id), (7, Function::Ping.id()));
-        assert_eq!(head.body(&marked), [1, 2, 3]);
-        assert_eq!(length, marked.len());
-        assert_eq!(&marked[length - head.attachment_len..], FORWARD_MARK);
+        for release in [Release::V0312, Release::V0313] {
+            let marked = mark(&frame, release);
+            let (head, length) = RequestHead::parse(&marked).unwrap().unwrap();
+            assert_eq!((head.sequence, head.function_id), (7, Function::Ping.id()));
+            assert_eq!(head.body(&marked), [1, 2, 3]);
+            assert_eq!(length, marked.len());
+            assert_eq!(forwarded(&marked[length - head.attachment_len..]), Some(release));
+        }
+        assert_eq!(forwarded(b""), None);
     }
 }

@@ -10,6 +10,8 @@ mod dispatch;
 mod forward;
 mod handlers;
 mod not_built;
+mod older;
+mod release;
 mod tally;
 mod tenancy;
 
@@ -22,6 +24,7 @@ use tokio::sync::watch;
 
 use crate::metrics::Metrics;
 use crate::node::MasterNode;
+use crate::wire::older::Release;
 
 /// Connections served at once; one more is closed right after it was accepted.
 pub const CONNECTIONS_MAX: usize = 32_768;
@@ -43,6 +46,7 @@ pub struct Service {
     pub is_no_delay: bool,
     not_built: not_built::NotBuilt,
     forwarder: forward::Forwarder,
+    releases: release::Releases,
 }
 
 /// The answer to GetStorageConfig.
@@ -73,7 +77,14 @@ impl Service {
             is_no_delay,
             not_built: not_built::NotBuilt::default(),
             forwarder: forward::Forwarder::default(),
+            releases: release::Releases::default(),
         }
+    }
+
+    /// The same service, which takes a client of which nothing is known for one of `release`.
+    pub fn assuming(mut self, release: Release) -> Self {
+        self.releases = release::Releases::assuming(release);
+        self
     }
 
     /// Calls passed on to a leader so far.
@@ -104,7 +115,7 @@ pub async fn serve(listener: TcpListener, service: Arc<Service>, mut stop: watch
                 let (service, mut stop) = (Arc::clone(&service), stop.clone());
                 tokio::spawn(async move {
                     let served = tokio::select! {
-                        served = connection::serve(socket, &service) => served,
+                        served = connection::serve(socket, peer.ip(), &service) => served,
                         _ = stop.wait_for(|is_stopping| *is_stopping) => Ok(()),
                     };
                     service.metrics.connections.fetch_sub(1, Ordering::Relaxed);

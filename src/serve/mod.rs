@@ -18,14 +18,16 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::admin::{self, Door};
 use crate::clock::{Clock, SteppedClock, SystemClock};
-use crate::config::Config;
+use crate::config::{ClientRelease, Config};
 use crate::discovery::{self, Discovery};
+use crate::events::{self, Publisher};
 use crate::metrics::Metrics;
 use crate::node::MasterNode;
 use crate::node::settings::NodeSettings;
 use crate::restore::{self, Restorer};
 use crate::rpc::{self, Service, StorageAnswer};
 use crate::snapshotter::{self, Follower, Snapshotter};
+use crate::wire::older::Release;
 use ports::Ports;
 
 /// How long a node that hands over waits to hear where its successor serves clients.
@@ -76,7 +78,11 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let service = Arc::new(rpc_service(&config, &node, &metrics));
     doors.spawn(rpc::serve(ports.rpc, Arc::clone(&service), stopping.clone()));
     if let Some(listener) = ports.discovery {
-        doors.spawn(discovery::serve(listener, discovery_of(&node), stopping));
+        doors.spawn(discovery::serve(listener, discovery_of(&node), stopping.clone()));
+    }
+    let publisher = Publisher::new(&config.events, node.clone(), Arc::clone(&metrics));
+    if let (Some(listener), Some(publisher)) = (ports.events, publisher) {
+        doors.spawn(events::serve(listener, publisher, stopping));
     }
     tracing::info!(
         rpc = %rpc_address,
@@ -179,7 +185,12 @@ fn rpc_service(config: &Config, node: &MasterNode, metrics: &Arc<Metrics>) -> Se
     };
     let idle = Some(u64::from(config.rpc.conn_timeout_sec)).filter(|seconds| *seconds > 0);
     let idle = idle.map(Duration::from_secs);
+    let release = match config.rpc.assumed_release {
+        ClientRelease::V0312 => Release::V0312,
+        ClientRelease::V0313 => Release::V0313,
+    };
     Service::new(node.clone(), Arc::clone(metrics), storage, idle, config.rpc.tcp_no_delay)
+        .assuming(release)
 }
 
 fn discovery_of(node: &MasterNode) -> Discovery {

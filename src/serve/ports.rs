@@ -3,7 +3,7 @@
 use anyhow::Context;
 use tokio::net::TcpListener;
 
-use crate::config::{Config, DISCOVERY_PORT_DEFAULT, host_port};
+use crate::config::{Config, DISCOVERY_PORT_DEFAULT, EventsConfig, host_port};
 
 /// Bound listeners.
 pub(super) struct Ports {
@@ -11,6 +11,7 @@ pub(super) struct Ports {
     pub admin: TcpListener,
     pub metadata: Option<TcpListener>,
     pub discovery: Option<TcpListener>,
+    pub events: Option<TcpListener>,
 }
 
 impl Ports {
@@ -23,7 +24,8 @@ impl Ports {
             false => None,
         };
         let discovery = bind_discovery(config).await?;
-        Ok(Ports { rpc, admin, metadata, discovery })
+        let events = bind_events(&config.events).await?;
+        Ok(Ports { rpc, admin, metadata, discovery, events })
     }
 }
 
@@ -31,6 +33,21 @@ async fn bind(address: &str, flag: &str) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address)
         .await
         .with_context(|| format!("cannot listen on {address}; choose another --{flag}"))
+}
+
+/// As at the peer, events without a place or a name are not published, and the node serves all the same.
+async fn bind_events(config: &EventsConfig) -> anyhow::Result<Option<TcpListener>> {
+    if config.is_enabled && !config.is_published() {
+        tracing::warn!(
+            "events are not published: enable_kv_events needs kv_events_bind_endpoint and \
+             kv_events_backend_id"
+        );
+    }
+    if !config.is_published() {
+        return Ok(None);
+    }
+    let address = config.listen().map_err(anyhow::Error::msg)?;
+    bind(&address, "kv_events_bind_endpoint").await.map(Some)
 }
 
 /// A port that was given must be free. The default port may be another node's on the same machine: this node

@@ -21,9 +21,13 @@ impl State {
     /// Applies one entry.
     pub fn apply_entry(&mut self, entry: &Entry) -> Vec<Reply> {
         self.arrivals.clear();
+        self.presence.begin_entry();
         self.advance_clock(entry.stamp);
         let mut rng = Rng::new(entry.stamp.seed);
-        entry.commands.iter().map(|command| self.apply_command(command, &mut rng)).collect()
+        let commands = entry.commands.iter();
+        let replies = commands.map(|command| self.apply_command(command, &mut rng)).collect();
+        self.presence.end_entry();
+        replies
     }
 
     /// State time never falls: a new leader with a slow clock must not revive an expired pin.

@@ -23,6 +23,7 @@ pub mod image;
 pub mod interner;
 pub mod leadership;
 pub mod metadata;
+pub mod presence;
 mod put;
 mod remove;
 pub mod reply;
@@ -50,6 +51,7 @@ use guard::Guard;
 use interner::Interner;
 use leadership::Leadership;
 use metadata::Metadata;
+use presence::Presence;
 use restore::{Preloaded, Restore};
 use segment_table::SegmentTable;
 use tasks::TaskTable;
@@ -133,6 +135,8 @@ pub struct State {
     arrivals: Vec<(ObjectRef, ReplicaId)>,
     /// Neither: the staged image, loaded beforehand. Dropped with the stage.
     preloaded: Option<Box<Preloaded>>,
+    /// Replicated are its counts; the changes themselves are for whoever follows them.
+    presence: Presence,
     /// Derived: small numbers in objects.
     writers: Interner<ClientId>,
     /// Derived: small numbers in objects. Number 0 is the default tenant for ever.
@@ -164,6 +168,7 @@ impl Default for State {
             totals: Totals::default(),
             arrivals: Vec::new(),
             preloaded: None,
+            presence: Presence::default(),
             writers: Interner::default(),
             tenants: Interner::with_first(Tenant::default()),
             groups: Interner::with_first(GroupName::none()),

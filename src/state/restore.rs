@@ -331,12 +331,14 @@ impl State {
         restored.clock = restored.clock.max(self.clock);
         restored.next_replica_id = next_replica_id;
         restored.counters = self.counters;
+        std::mem::swap(&mut restored.presence, &mut self.presence);
         restored.leadership = self.leadership.take();
         restored.guard = guard;
         restored.keep_quotas(&self.quotas);
         let unclaimed = restored.segments.iter().map(|(_, mounted)| mounted.segment.id).collect();
         restored.restore = Restore { unclaimed, ..Restore::default() };
         self.replace_with(restored);
+        self.note_restored();
     }
 
     /// A client names a segment that is mounted: what the snapshot could not say of it is taken over.

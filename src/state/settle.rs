@@ -6,6 +6,7 @@
 use smallvec::SmallVec;
 
 use super::State;
+use super::presence::Medium;
 use crate::model::{
     Deadline, GroupIdx, Millis, Object, ObjectRef, Place, Replica, ReplicaId, ReplicaKind,
     SegmentIdx, TenantIdx, WriterIdx,
@@ -36,6 +37,13 @@ impl Charge {
         let bytes = object.size.saturating_mul(copies);
         Charge { tenant: object.tenant, objects: 1, bytes }
     }
+}
+
+/// In which media an object can be read: 1 or 0 for each.
+pub(super) fn media_of(object: &Object) -> [(Medium, u64); 2] {
+    let has = |kind| object.complete_count(kind) > 0;
+    let on_disk = has(ReplicaKind::Disk) || has(ReplicaKind::LocalDisk);
+    [(Medium::Memory, u64::from(has(ReplicaKind::Memory))), (Medium::Disk, u64::from(on_disk))]
 }
 
 /// Everything of an object that some index or total depends on.
@@ -69,7 +77,7 @@ impl Footprint {
 
     fn of(object: &Object) -> Self {
         let incarnation = object.replicas.first().map(|replica| replica.id).unwrap_or_default();
-        let has = |kind| object.complete_count(kind) > 0;
+        let [(_, memory_cached), (_, file_cached)] = media_of(object);
         let file_bytes = object.replicas.iter().map(|replica| match &replica.place {
             Place::Memory { .. } => 0,
             Place::Disk(disk) => disk.size,
@@ -79,8 +87,8 @@ impl Footprint {
             pin: object.pin(),
             write: object.is_processing.then_some((object.put_start, incarnation)),
             keys: 1,
-            memory_cached: u64::from(has(ReplicaKind::Memory)),
-            file_cached: u64::from(has(ReplicaKind::Disk) || has(ReplicaKind::LocalDisk)),
+            memory_cached,
+            file_cached,
             file_bytes: file_bytes.sum(),
             evictable: u64::from(object.is_evictable()),
             candidate: object.is_candidate().then_some(incarnation),
@@ -90,7 +98,14 @@ impl Footprint {
 }
 
 impl State {
-    fn settle(&mut self, object: ObjectRef, before: Footprint, after: Footprint) {
+    /// `gone` is the object, if it is not in the table any more.
+    fn settle(
+        &mut self,
+        object: ObjectRef,
+        gone: Option<&Object>,
+        before: Footprint,
+        after: Footprint,
+    ) {
         if before.pin != after.pin {
             if after.keys > 0 {
                 self.note_pin_change(object, before.pin, after.pin);
@@ -112,6 +127,11 @@ impl State {
         }
         let is_write_over = before.write.is_some() && after.write.is_none();
         self.ledger.settle(object, before.charge, after.charge, is_write_over);
+        let media = [
+            (Medium::Memory, before.memory_cached, after.memory_cached),
+            (Medium::Disk, before.file_cached, after.file_cached),
+        ];
+        self.note_presence(object, gone, media);
         let totals = &mut self.totals;
         // Unsigned wrap-around cancels out: the sum of all settled differences is the true total.
         let shift = |total: &mut u64, before: u64, after: u64| {
@@ -139,7 +159,7 @@ impl State {
             (result, before, Footprint::of(object))
         });
         let (result, before, after) = edited?;
-        self.settle(object, before, after);
+        self.settle(object, None, before, after);
         Some(result)
     }
 
@@ -159,7 +179,7 @@ impl State {
         let group = object.group;
         let at = self.view.table.insert(hash, object)?;
         self.join_group(group, at);
-        self.settle(at, Footprint::ABSENT, after);
+        self.settle(at, None, Footprint::ABSENT, after);
         Some(at)
     }
 
@@ -191,7 +211,7 @@ impl State {
         });
         let Some(Some(hash)) = hash else { return };
         let Some(erased) = self.view.table.remove(object, hash) else { return };
-        self.settle(object, Footprint::of(&erased), Footprint::ABSENT);
+        self.settle(object, Some(&*erased), Footprint::of(&erased), Footprint::ABSENT);
         self.transfers.remove(object);
         let until = self.saved_until(&erased).or(leased_until);
         self.forget_shortened(&erased);

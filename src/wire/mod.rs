@@ -10,6 +10,7 @@ pub mod call;
 pub mod calls;
 pub mod frame;
 pub mod function;
+pub mod older;
 pub mod pack;
 pub mod requests;
 pub mod types;

@@ -1,5 +1,6 @@
 //! Golden vectors of the real master, round trips of every type, and hostile bytes.
 
+mod older;
 mod round_trips;
 mod tables;
 mod vectors;

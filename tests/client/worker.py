@@ -251,7 +251,10 @@ class Worker:
         if "replica_num" in m:
             c.replica_num = m["replica_num"]
         if "soft_pin" in m:
-            c.soft_pin_action = getattr(self.api.SoftPinAction, m["soft_pin"].upper())
+            if hasattr(c, "soft_pin_action"):
+                c.soft_pin_action = getattr(self.api.SoftPinAction, m["soft_pin"].upper())
+            else:
+                c.with_soft_pin = m["soft_pin"] == "enable"  # as release 0.3.12 has it
         if m.get("soft_pin_ttl_ms") is not None:
             c.soft_pin_ttl_ms = m["soft_pin_ttl_ms"]
         if "hard_pin" in m:

@@ -16,6 +16,7 @@ mod cli;
 mod cluster;
 mod discovery;
 mod drill;
+mod events;
 mod fuzz;
 mod hostile;
 mod house;

@@ -2,10 +2,11 @@
 //!
 //! Parsing, `--help`, `docs/config.md` and the warnings all come from this table, so a setting is added
 //! in one place. Guards that a flag of the peer's is always known, even if it has no meaning here. The
-//! rows are in `built` and `tenants` (honoured), `later` (the peer's, not built yet), `meaningless` (the
+//! rows are in `built`, `tenants` and `events` (honoured), `later` (the peer's, not built yet), `meaningless` (the
 //! peer's, nothing to do here) and `own` (not the peer's).
 
 mod built;
+mod events;
 mod later;
 mod meaningless;
 mod own;
@@ -214,7 +215,7 @@ impl FlagSpec {
 
 /// All rows, in the order in which one layer of settings is applied.
 pub fn all() -> impl Iterator<Item = &'static FlagSpec> {
-    [built::FLAGS, tenants::FLAGS, own::FLAGS, later::FLAGS, meaningless::FLAGS]
+    [built::FLAGS, tenants::FLAGS, events::FLAGS, own::FLAGS, later::FLAGS, meaningless::FLAGS]
         .into_iter()
         .flatten()
 }

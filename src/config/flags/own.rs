@@ -3,7 +3,9 @@
 //! A row that is not built yet would have the status `Later` and be refused when given: each of them asks for
 //! safety that ignoring it would silently withhold.
 
-use super::super::sections::{Durability, PeerAddress, RestoreSurvival, Secret, SnapshotTaker};
+use super::super::sections::{
+    ClientRelease, Durability, PeerAddress, RestoreSurvival, Secret, SnapshotTaker,
+};
 use super::{FlagSpec, Group, Kind};
 
 /// Greatest sweep interval: the sweep is what frees memory of expired pins in the gauge and index.
@@ -14,6 +16,21 @@ const LOG_BYTES_MIN: u64 = 64 << 10;
 const PEERS_MAX: usize = 15;
 
 pub(super) const FLAGS: &[FlagSpec] = &[
+    FlagSpec::new(
+        Group::Rpc,
+        "assumed_client_release",
+        "0.3.13",
+        Kind::Checked("0.3.12|0.3.13", |c, text| {
+            c.rpc.assumed_release = match text {
+                "0.3.12" => ClientRelease::V0312,
+                "0.3.13" => ClientRelease::V0313,
+                _ => return Err("0.3.12 or 0.3.13".into()),
+            };
+            Ok(None)
+        }),
+        "release that a client is taken for until it shows another; both are served at once",
+    )
+    .own(),
     FlagSpec::new(
         Group::Raft,
         "data_dir",

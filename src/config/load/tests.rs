@@ -248,10 +248,10 @@ fn files_for_tls_come_together_or_not_at_all() {
 #[test]
 fn flags_of_later_parts_are_named_in_one_warning() {
     let settings =
-        flags(&["--enable_offload", "--enable_kv_events=true", "--enable_offload=false"]);
+        flags(&["--enable_offload", "--offload_on_evict=true", "--enable_offload=false"]);
     assert_eq!(
         settings.unwrap().warnings,
-        ["not built yet and ignored: enable_offload, enable_kv_events"]
+        ["not built yet and ignored: enable_offload, offload_on_evict"]
     );
     assert!(flags(&["--offload_cap_ratio=2"]).is_err());
 }

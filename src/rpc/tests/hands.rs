@@ -19,6 +19,7 @@ use crate::node::settings::NodeSettings;
 use crate::rpc::dispatch::dispatch;
 use crate::rpc::{Service, StorageAnswer};
 use crate::wire::frame::{RESPONSE_HEAD_BYTES, RequestHead, ResponseHead};
+use crate::wire::older::Release;
 use crate::wire::{Call, decode_response, encode_request};
 
 /// The wall clock when a history begins.
@@ -130,7 +131,9 @@ impl Hands {
         let (mut frame, mut out) = (Vec::new(), Vec::new());
         encode_request::<C>(1, request, &mut frame);
         let (head, _) = RequestHead::parse(&frame).unwrap().unwrap();
-        dispatch(&self.running().service, &head, head.body(&frame), &mut out).await.unwrap();
+        dispatch(&self.running().service, &head, Release::V0313, head.body(&frame), &mut out)
+            .await
+            .unwrap();
         let (head, _) = ResponseHead::parse(&out).unwrap().unwrap();
         assert_eq!(head.rpc_error, 0, "the RPC layer refused the call");
         decode_response::<C>(&out[RESPONSE_HEAD_BYTES..]).unwrap()

@@ -23,6 +23,7 @@ use super::guard::Guard;
 use super::interner::Interner;
 use super::leadership::Leadership;
 use super::metadata::Metadata;
+use super::presence::PresenceCounts;
 use super::restore::Restore;
 use super::segment_table::SegmentTable;
 use super::table::Shard;
@@ -58,6 +59,7 @@ pub struct FrozenState {
     tasks: TaskTable,
     metadata: Metadata,
     counters: Counters,
+    presence: PresenceCounts,
     guard: Guard,
     restore: Restore,
     quotas: Quotas,
@@ -84,6 +86,7 @@ impl State {
             tasks: self.tasks.clone(),
             metadata: self.metadata.clone(),
             counters: self.counters,
+            presence: self.presence.counts(),
             guard: self.guard.clone(),
             restore: self.restore.clone(),
             quotas: self.quotas.clone(),
@@ -110,11 +113,15 @@ impl State {
     /// Takes over everything of another state, for readers as well.
     pub fn replace_with(&mut self, other: State) {
         let view = Arc::clone(&self.view);
+        let is_followed = self.presence.is_followed();
         view.table.replace_with(&other.view.table);
         view.groups.replace_with(&other.view.groups);
         view.replace_tenants(other.view.tenants());
         view.publish_enforced(other.quotas.is_enforced());
         *self = State { view, ..other };
+        if is_followed {
+            self.presence.follow();
+        }
         self.publish_directory();
         self.view.publish_clock(self.clock);
     }

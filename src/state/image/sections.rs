@@ -1,4 +1,5 @@
-//! What only a raft snapshot holds, in sections of the extension: the guard, the restore, its stage.
+//! What only a raft snapshot holds, in sections of the extension: the guard, the restore, its stage, how much was
+//! told of objects coming and going.
 //!
 //! A section that is absent means the default, so raft snapshots of before the section are read. Catalog
 //! snapshots have none of them: they are about this cluster, and a restore begins another.
@@ -16,12 +17,14 @@ use crate::model::{ObjectKey, SegmentId, Tenant};
 use crate::state::State;
 use crate::state::discards::{DiscardKey, Held};
 use crate::state::guard::Guard;
+use crate::state::presence::{Presence, PresenceCounts};
 use crate::state::restore::{RestoreBegin, RestoreRecord, Stage};
 use crate::state::table::table_hash;
 
 const GUARD: &str = "guard";
 const RESTORE: &str = "restore";
 const TENANTS: &str = "tenants";
+const PRESENCE: &str = "presence";
 /// Followed by a number: the parts of an open stage, some a section.
 const PARTS: &str = "restore parts ";
 
@@ -96,6 +99,9 @@ impl FrozenState {
             replaced: self.replaced.clone(),
         };
         sections.insert(TENANTS.to_owned(), encode(&tenants)?);
+        if self.presence != PresenceCounts::default() {
+            sections.insert(PRESENCE.to_owned(), encode(&self.presence)?);
+        }
         let Some(stage) = &self.restore.stage else { return Ok(sections) };
         let parts: Vec<_> = stage.parts.iter().collect();
         for (number, parts) in parts.chunks(PARTS_PER_SECTION).enumerate() {
@@ -116,6 +122,9 @@ pub(super) fn load(extension: &Extension, state: &mut State) -> Result<(), Image
         state.discards.set_held(*key.ok_or_else(missing)?, held);
     }
     load_tenants(extension, state)?;
+    // What loading the objects has counted is no change of this state.
+    state.presence = Presence::default();
+    state.presence.resume(decode(extension, PRESENCE)?);
     let restores: Restores = decode(extension, RESTORE)?;
     state.restore.record = restores.record;
     state.restore.unclaimed = restores.unclaimed;

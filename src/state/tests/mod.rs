@@ -9,6 +9,7 @@ mod guard;
 mod lives;
 mod memory;
 mod model;
+mod presence;
 mod restore;
 mod script;
 mod segments;

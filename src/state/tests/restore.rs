@@ -382,3 +382,27 @@ fn that_nothing_was_there_is_decided_once() {
     assert_eq!(record.outcome, RestoreOutcome::NoSnapshot);
     assert_eq!(ErrorCode::from(&RestoreRefused::NoStage), ErrorCode::UnavailableInCurrentStatus);
 }
+
+#[test]
+fn a_restore_tells_every_object_that_came_in_the_order_of_names_and_goes_on_with_the_numbers() {
+    let saved = lived();
+    for is_followed in [true, false] {
+        let mut world = fresh(&saved);
+        if is_followed {
+            world.state.presence_mut().follow();
+        }
+        let sent = sent(&saved, world.now, Survival::Complete, 1 << 20);
+        restore(&mut world, &sent).unwrap();
+        assert!(world.is_readable("plain") && world.is_readable("pinned"));
+        let told = world.state.presence_mut().take();
+        let keys: Vec<_> = told.iter().map(|change| (&*change.key, change.is_stored)).collect();
+        let expected: &[(&[u8], bool)] = &[(b"pinned", true), (b"plain", true), (b"short", true)];
+        assert_eq!(keys, if is_followed { expected } else { &[] });
+        let counts = world.state.presence().counts();
+        assert_eq!((counts.changes, counts.batches), (3, 1));
+        world.put("next", Preserve);
+        let told = world.state.presence_mut().take().len();
+        assert_eq!(told, usize::from(is_followed));
+        assert_eq!(world.state.presence().counts().changes, 4);
+    }
+}

@@ -4,7 +4,7 @@
 //! smallest that fits. Receiving accepts what the peer accepts: no literal, a wider width, unknown
 //! meta bits, bytes left over.
 
-use super::literal::Literal;
+use super::literal::{Literal, code};
 use super::reader::{Reader, UnpackError, Width};
 use super::writer::Writer;
 use super::{Pack, Unpack, Wire};
@@ -40,7 +40,7 @@ impl Body {
     }
 
     /// The type hash, bit 0 clear.
-    pub fn hash(&self) -> u32 {
+    pub const fn hash(&self) -> u32 {
         self.hash
     }
 
@@ -74,6 +74,17 @@ impl Body {
     /// Errors: by cause, see [`UnpackError`].
     pub fn decode<'a, T: Unpack<'a>>(&self, body: &'a [u8]) -> Result<T, UnpackError> {
         T::unpack(&mut self.open(body)?)
+    }
+
+    /// Reads only the first member of a body, which must be of type `T`.
+    ///
+    /// Errors: by cause, see [`UnpackError`].
+    pub fn decode_first<'a, T: Unpack<'a>>(&self, body: &'a [u8]) -> Result<T, UnpackError> {
+        let is_first = match self.literal.as_bytes() {
+            [code::STRUCT, members @ ..] => members.starts_with(T::LITERAL.as_bytes()),
+            _ => false,
+        };
+        if is_first { T::unpack(&mut self.open(body)?) } else { Err(UnpackError::Literal) }
     }
 
     /// Checks head, meta byte and literal; the reader returned stands at the payload.

@@ -15,7 +15,7 @@ fn md5_start(bytes: &[u8]) -> u32 {
     u32::from_be_bytes(*Md5::digest(bytes).first_chunk().unwrap())
 }
 
-struct Described;
+pub(super) struct Described;
 
 impl CallVisitor for Described {
     type Output = Value;

@@ -193,6 +193,14 @@ impl Trio {
         Some(client)
     }
 
+    /// The same of release 0.3.12.
+    pub fn old_client(&self, name: &str, master: &str, segment_mib: u64) -> Option<StockClient> {
+        let mut client = StockClient::spawn(&venv::find_old()?, name, self.dir.path());
+        let code = client.setup(master, segment_mib << 20);
+        assert_eq!(code, 0, "setup of client {name} with {master}");
+        Some(client)
+    }
+
     /// What must outlive every failure, as the leader tells it.
     pub fn told(&self) -> Told {
         let http = self.http(self.leader());
@@ -233,7 +241,8 @@ fn node(id: usize, peers: &str, dir: &TempDir, flags: &[&str]) -> Node {
     args.push(format!("--rpc_port={rpc}"));
     args.push(format!("--metrics_port={admin}"));
     args.push(format!("--discovery_port={discovery}"));
-    args.extend(flags.iter().map(|&flag| flag.to_owned()));
+    // A flag may name the node.
+    args.extend(flags.iter().map(|flag| flag.replace("{node}", &id.to_string())));
     let program = PathBuf::from(env!("CARGO_BIN_EXE_mooncake-ha"));
     let log = dir.path().join(format!("node_{id}.log"));
     let process = Process::new(&format!("node {id}"), program, args, log);

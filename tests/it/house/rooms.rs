@@ -36,6 +36,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("discovery", &["node", "model", "clock", "config", "metrics"]),
+    ("events", &["node", "state", "model", "config", "metrics"]),
     ("backup", &["model", "config", "snapshot"]),
     (
         "snapshotter",

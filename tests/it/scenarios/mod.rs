@@ -3,6 +3,7 @@
 
 mod batches;
 mod clients;
+mod older;
 mod puts;
 mod removal;
 mod restarts;

@@ -6,6 +6,7 @@ mod groups;
 mod kill_storm;
 mod leases;
 mod metadata;
+mod older;
 mod outage;
 mod read_write;
 mod removal;

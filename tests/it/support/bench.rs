@@ -74,6 +74,15 @@ impl Bench {
         StockClient::spawn(&self.venv, name, self.dir.path())
     }
 
+    /// A client of release 0.3.12, set up with one segment of `segment_mib` MiB (0: none); `None` if it is not
+    /// installed.
+    pub fn old_client(&self, name: &str, segment_mib: u64) -> Option<StockClient> {
+        let mut client = StockClient::spawn(&venv::find_old()?, name, self.dir.path());
+        let code = client.setup(&self.master.address(), segment_mib << 20);
+        assert_eq!(code, 0, "setup of client {name}");
+        Some(client)
+    }
+
     /// A client set up with one segment of `segment_mib` MiB (0: none).
     pub fn client(&self, name: &str, segment_mib: u64) -> StockClient {
         let mut client = self.bare_client(name);

@@ -38,6 +38,33 @@ pub fn find() -> Option<Venv> {
     }
 }
 
+/// The Python with the client of release 0.3.12, named by `MOONCAKE_OLD_CLIENT_PYTHON`; else it is looked for where
+/// `./verify` puts it, in `old-client/` of the cargo target directory. It needs a library of CUDA, so it may be missing
+/// where the other one is not: then the test says loudly that it shows nothing, unless
+/// `MOONCAKE_REQUIRE_OLD_CLIENT=1`.
+pub fn find_old() -> Option<Venv> {
+    static FOUND: OnceLock<Result<Venv, String>> = OnceLock::new();
+    let search = || {
+        let named = env::var_os("MOONCAKE_OLD_CLIENT_PYTHON").map(PathBuf::from);
+        let venv = look_at(named.unwrap_or_else(|| beside_target("old-client")))?;
+        let loads = Command::new(&venv.python).args(["-c", "import mooncake.store"]).output();
+        match loads {
+            Ok(output) if output.status.success() => Ok(venv),
+            Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    match FOUND.get_or_init(search) {
+        Ok(venv) => Some(venv.clone()),
+        Err(why) => {
+            let required = env::var("MOONCAKE_REQUIRE_OLD_CLIENT");
+            assert_ne!(required.as_deref(), Ok("1"), "the client of 0.3.12 is required: {why}");
+            skip(why);
+            None
+        }
+    }
+}
+
 /// Says past the test harness's capture that the current test shows nothing.
 pub fn skip(why: &str) {
     let test = std::thread::current().name().unwrap_or("?").to_owned();
@@ -45,7 +72,11 @@ pub fn skip(why: &str) {
 }
 
 fn search() -> Result<Venv, String> {
-    let python = env::var_os("MOONCAKE_CLIENT_PYTHON").map_or_else(beside_target, PathBuf::from);
+    let named = env::var_os("MOONCAKE_CLIENT_PYTHON").map(PathBuf::from);
+    look_at(named.unwrap_or_else(|| beside_target("stock-client")))
+}
+
+fn look_at(python: PathBuf) -> Result<Venv, String> {
     let find = "import importlib.util as u; \
                 print(u.find_spec('mooncake').submodule_search_locations[0])";
     let output = Command::new(&python)
@@ -59,7 +90,7 @@ fn search() -> Result<Venv, String> {
     Ok(Venv { python, peer_master: Path::new(&place).join("mooncake_master") })
 }
 
-fn beside_target() -> PathBuf {
+fn beside_target(folder: &str) -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap_or(Path::new("target"));
-    target.join("stock-client/bin/python")
+    target.join(folder).join("bin/python")
 }
