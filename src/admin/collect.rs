@@ -37,6 +37,7 @@ pub fn collect(metrics: &Metrics, node: Option<&MasterNode>, uptime: Duration) -
     if let Some(node) = node {
         let status = node.status();
         collect_state(node, &mut values);
+        collect_tiers(node, &mut values);
         collect_pins(node, &mut values);
         collect_leases(node, &mut values);
         collect_work(node, &mut values);
@@ -83,6 +84,43 @@ fn collect_state(node: &MasterNode, values: &mut Values) {
         values.set("segment_allocated_bytes", Value::By("segment", by_use));
         values.set("segment_total_capacity_bytes", Value::By("segment", by_size));
     });
+}
+
+fn collect_tiers(node: &MasterNode, values: &mut Values) {
+    let shared = node.settings().tiers.shared_bytes;
+    node.look(|state: &State| {
+        let tiers = state.tiers();
+        let counters = tiers.counters();
+        let capacity = shared.saturating_add(tiers.disks().capacity_bytes());
+        for (name, value) in [
+            ("master_total_file_capacity_bytes", capacity),
+            ("master_local_disks", tiers.disks().iter().count() as u64),
+            ("master_offloads_in_flight", tiers.offloads().len() as u64),
+            ("master_promotion_in_flight", tiers.promotions().len() as u64),
+            ("master_promotion_admitted_total", counters.admitted),
+            ("master_promotion_completed_total", counters.completed),
+            ("master_promotion_completed_bytes_total", counters.completed_bytes),
+            ("master_promotion_expired_total", counters.expired),
+            ("master_promotion_failed_total", counters.failed),
+            ("master_promotion_cancelled_total", counters.cancelled),
+        ] {
+            values.number(name, value);
+        }
+    });
+    let stats = node.promotion_stats();
+    for (name, counter) in [
+        ("master_promotion_rejected_frequency_total", &stats.rejected_frequency),
+        ("master_promotion_rejected_watermark_total", &stats.rejected_watermark),
+        ("master_promotion_rejected_cap_total", &stats.rejected_cap),
+        ("master_promotion_candidate_recorded_total", &stats.recorded),
+        ("master_promotion_candidate_admitted_total", &stats.candidates_admitted),
+        ("master_promotion_candidate_admission_rejected_total", &stats.candidates_rejected),
+        ("master_promotion_candidate_expired_evaluated_total", &stats.expired_tried),
+        ("master_promotion_candidate_expired_unevaluated_total", &stats.expired_untried),
+        ("master_promotion_candidate_dropped_limit_total", &stats.dropped_limit),
+    ] {
+        values.count(name, counter);
+    }
 }
 
 fn collect_pins(node: &MasterNode, values: &mut Values) {

@@ -10,6 +10,7 @@ mod clients;
 mod cluster;
 mod cluster_change;
 pub mod collect;
+mod drain;
 mod health;
 mod keys;
 mod listener;
@@ -153,6 +154,9 @@ fn router(door: Arc<Door>) -> Router {
         .route("/query_segment", get(segments::query_segment))
         .route("/api/v1/segments/status", get(segments::status))
         .route("/api/v1/remove_all", post(remove::remove_all))
+        .route("/api/v1/drain_jobs", post(drain::create))
+        .route("/api/v1/drain_jobs/query", get(drain::query_job))
+        .route("/api/v1/drain_jobs/cancel", post(drain::cancel))
         .route("/api/v1/snapshots", post(snapshots::take))
         .route("/api/v1/snapshots/outcome", post(snapshots::outcome))
         .route("/api/v1/snapshots/work", post(snapshots::work))

@@ -33,7 +33,8 @@ pub async fn remove_all(
         false => Ok(None),
     };
     let removed_count = match &tenant {
-        Ok(tenant) => node.remove_all(tenant.as_ref(), force).await?,
+        Ok(None) => node.remove_everything(force).await?,
+        Ok(Some(tenant)) => node.remove_all_of(tenant, force).await?,
         Err(_) => 0,
     };
     door.metrics.note_remove_all();

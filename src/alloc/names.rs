@@ -16,14 +16,15 @@ pub struct NameList<M> {
     places: BTreeMap<Arc<str>, usize>,
 }
 
-impl<M: PartialEq> NameList<M> {
+impl<M: PartialOrd> NameList<M> {
     /// A list without names.
     pub fn new() -> Self {
         NameList { names: Vec::new(), places: BTreeMap::new() }
     }
 
-    /// Adds a segment under a name, at the end of the list if the name is new. Adding a segment
-    /// that is already there changes nothing.
+    /// Adds a segment under a name, at the end of the list if the name is new. Among the segments
+    /// of the name it takes its place by number, also when it comes back. Adding a segment that is
+    /// already there changes nothing.
     pub fn add(&mut self, name: &Arc<str>, member: M) {
         let place = *self.places.entry(name.clone()).or_insert(self.names.len());
         if place == self.names.len() {
@@ -32,7 +33,8 @@ impl<M: PartialEq> NameList<M> {
         if let Some((_, members)) = self.names.get_mut(place)
             && !members.contains(&member)
         {
-            members.push(member);
+            let at = members.partition_point(|other| *other < member);
+            members.insert(at, member);
         }
     }
 

@@ -12,6 +12,7 @@ mod flags;
 mod load;
 mod quotas;
 mod sections;
+mod tiers;
 mod validate;
 mod value;
 
@@ -33,5 +34,6 @@ pub use sections::{
     SnapshotConfig, SnapshotTaker, SoftPinConfig, StorageConfig, TaskConfig, TenantConfig,
     TenantConnector, WriteConfig, host_port,
 };
+pub use tiers::{SHARED_BYTES_UNLIMITED, TierConfig};
 pub use validate::validate;
 pub use value::parse_duration_ms;

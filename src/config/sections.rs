@@ -44,6 +44,8 @@ pub struct Config {
     pub discovery: DiscoveryConfig,
     /// Catalog snapshots and cold restore.
     pub snapshot: SnapshotConfig,
+    /// Disks, and the way to and from them.
+    pub tiers: super::tiers::TierConfig,
     /// Log output.
     pub log: LogConfig,
     /// Events about objects coming and going.

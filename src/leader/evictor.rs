@@ -48,6 +48,12 @@ pub struct Goal {
 }
 
 impl EvictionRules {
+    /// Whether memory in use is above the share at which eviction starts.
+    pub fn is_above(&self, used: u64, capacity: u64) -> bool {
+        let high = u128::from(self.high_watermark_ppm);
+        u128::from(used) * u128::from(PPM_WHOLE) > high * u128::from(capacity)
+    }
+
     /// What a pass should do now; `None` if there is no reason for one. `evictable` counts the objects that
     /// eviction could ever take, leased and soft-pinned ones included.
     pub fn goal(
@@ -62,9 +68,8 @@ impl EvictionRules {
             0 => 0,
             _ => u128::from(used) * whole / u128::from(capacity),
         };
-        let is_above = u128::from(used) * whole > high * u128::from(capacity);
         let is_asked_for = is_needed && ratio > 0;
-        if !is_above && !is_asked_for {
+        if !self.is_above(used, capacity) && !is_asked_for {
             return None;
         }
         let over = used_ppm.saturating_sub(high);

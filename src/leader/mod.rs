@@ -7,6 +7,7 @@ pub mod arrivals;
 pub mod clock;
 pub mod evictor;
 pub mod liveness;
+pub mod promotion;
 pub mod sweeper;
 
 use parking_lot::Mutex;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use crate::model::{Deadline, Millis, Ttl};
 use liveness::Liveness;
+use promotion::PromotionDesk;
 
 /// Everything that one term of leadership knows beyond the state.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub struct LeaderContext {
     pub no_removal_before: Deadline,
     /// Who was heard when.
     pub liveness: Mutex<Liveness>,
+    /// Which objects should come back to memory.
+    pub promotions: Mutex<PromotionDesk>,
 }
 
 impl LeaderContext {
@@ -42,6 +46,7 @@ impl LeaderContext {
             since: now,
             no_removal_before: now.after(lease_ttl_max),
             liveness: Mutex::new(Liveness::new(heard, client_ttl)),
+            promotions: Mutex::default(),
         }
     }
 }

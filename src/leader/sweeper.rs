@@ -43,7 +43,11 @@ pub fn plan(state: &State, now: Millis, rules: &SweepRules) -> Option<Sweep> {
     let is_discard_due = state.discards().next_release().is_some_and(|at| at <= now);
     let is_grace_over =
         state.segments().iter().any(|(_, mounted)| mounted.unmount_at.is_some_and(|at| at <= now));
-    let is_work_due = is_write_due || is_transfer_due || is_task_due;
+    let is_tier_job_due = state
+        .tiers()
+        .oldest()
+        .is_some_and(|start| start.0.saturating_add(release_timeout_ms) <= now.0);
+    let is_work_due = is_write_due || is_transfer_due || is_task_due || is_tier_job_due;
     let is_due = is_work_due || is_discard_due || is_grace_over;
     let (items_max, tasks) = (ITEMS_MAX, rules.tasks);
     is_due.then_some(Sweep { pins_until: Millis(0), items_max, release_timeout_ms, tasks })

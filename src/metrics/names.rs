@@ -115,7 +115,7 @@ pub const PEER: &[Spec] = &[
     gauge("master_nof_allocated_bytes", "always 0: there is no NVMe-oF pool"),
     gauge("master_total_nof_capacity_bytes", "always 0: there is no NVMe-oF pool"),
     gauge("master_allocated_file_size_bytes", "bytes of replicas on shared and local disks"),
-    gauge("master_total_file_capacity_bytes", "always 0: the size of disks is not known here"),
+    gauge("master_total_file_capacity_bytes", "bytes of disks, as far as they were told"),
     gauge("master_key_count", "objects, readable or not"),
     gauge(
         "master_soft_pin_key_count",
@@ -397,6 +397,8 @@ pub const OWN: &[Spec] = &[
     gauge("master_eviction_order_entries", "entries of the eviction order, at its last look"),
     counter("master_eviction_order_rebuilds_total", "walks over all objects to build that order"),
     gauge("master_segments", "mounted segments, whatever their status"),
+    gauge("master_local_disks", "clients' disks that are registered"),
+    gauge("master_offloads_in_flight", "objects on their way to a client's disk"),
     gauge("master_known_clients", "clients that mounted a segment and have not expired"),
     gauge("master_metadata_keys", "keys of the HTTP metadata server"),
     counter("master_proposed_commands_total", "commands sent to the log by this process"),

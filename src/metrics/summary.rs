@@ -86,10 +86,11 @@ impl Rates<'_> {
     fn line(&self) -> String {
         let n = |name: &str| self.now.get(name);
         let mut line = format!(
-            "Mem Storage: {} | NVMe-oF SSD: 0 B / 0 B | SSD Storage: {} / 0 B | Keys: {} \
+            "Mem Storage: {} | NVMe-oF SSD: 0 B / 0 B | SSD Storage: {} / {} | Keys: {} \
              (soft-pinned: {}) | Clients: {} | ",
             used_of(n("master_allocated_bytes"), n("master_total_capacity_bytes")),
             human_bytes(n("master_allocated_file_size_bytes")),
+            human_bytes(n("master_total_file_capacity_bytes")),
             n("master_key_count"),
             n("master_soft_pin_key_count"),
             n("master_active_clients"),

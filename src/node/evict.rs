@@ -20,6 +20,7 @@ use crate::model::ids::SHARD_COUNT;
 use crate::model::{ErrorCode, GroupIdx, Millis, Object, TenantIdx};
 use crate::state::Reply;
 use crate::state::command::{Command, KEYS_PER_COMMAND_MAX, Key};
+use crate::state::disk::command::{Fate, TierReply};
 use crate::state::evict::{Evict, Victim, incarnation};
 use crate::state::table::table_hash;
 
@@ -67,6 +68,15 @@ pub(super) struct Passed {
     keys: u64,
     /// Bytes that came free.
     pub bytes: u64,
+    /// Objects that go to disk first; they count as going.
+    queued: u64,
+}
+
+impl Passed {
+    /// Objects that went or will.
+    fn going(&self) -> u64 {
+        self.keys + self.queued
+    }
 }
 
 impl MasterNode {
@@ -189,7 +199,7 @@ struct Picked {
 /// A batch that came back from the log.
 struct Landed {
     picked: Vec<Picked>,
-    freed: Result<Vec<u64>, NodeError>,
+    fates: Result<Vec<Fate>, NodeError>,
 }
 
 /// One pass of eviction, with its time fixed.
@@ -199,6 +209,8 @@ pub(super) struct Pass<'a> {
     order: &'a mut EvictionOrder,
     now: Millis,
     spares_soft_pinned: bool,
+    /// Objects that may still be queued for disks in this pass.
+    queueable: u64,
     batch: Vec<Picked>,
     /// Victims in the batches of `flights`.
     flying: u64,
@@ -221,6 +233,7 @@ impl<'a> Pass<'a> {
             order,
             now,
             spares_soft_pinned: true,
+            queueable: node.settings().tiers.queued_per_pass(),
             batch: Vec::new(),
             flying: 0,
             flights: JoinSet::new(),
@@ -233,7 +246,7 @@ impl<'a> Pass<'a> {
     /// soft-pinned ones.
     async fn run(mut self, goal: Goal, allows_soft_pinned: bool) -> Passed {
         self.evict_until(goal.ideal).await;
-        if allows_soft_pinned && self.passed.keys < goal.lower {
+        if allows_soft_pinned && self.passed.going() < goal.lower {
             self.spares_soft_pinned = false;
             self.evict_until(goal.lower).await;
         }
@@ -278,8 +291,8 @@ impl<'a> Pass<'a> {
     /// could not go comes up again only later than that.
     async fn evict_until(&mut self, wanted: u64) {
         let mut is_exhausted = false;
-        while self.passed.keys < wanted && !is_exhausted && !self.has_failed {
-            while self.passed.keys + self.flying + (self.batch.len() as u64) < wanted {
+        while self.passed.going() < wanted && !is_exhausted && !self.has_failed {
+            while self.passed.going() + self.flying + (self.batch.len() as u64) < wanted {
                 match self.next() {
                     Next::Oldest(candidate) => self.pick(candidate),
                     Next::Pause => yield_now().await,
@@ -415,15 +428,19 @@ impl<'a> Pass<'a> {
             self.passed.tried += picked.len() as u64;
             let victims = picked.iter().map(|picked| picked.victim.clone()).collect();
             let spares_soft_pinned = self.spares_soft_pinned;
-            let command = Command::Evict(Evict { victims, spares_soft_pinned });
+            let queued_max = self.queueable.min(picked.len() as u64);
+            self.queueable -= queued_max;
+            let evict = Evict { victims, spares_soft_pinned };
+            let command = self.node.settings().tiers.of_eviction(evict, queued_max);
             let node = self.node.clone();
             self.flights.spawn(async move {
                 let freed = match node.propose_work(&command).await {
-                    Ok(Reply::Evicted(freed)) => Ok(freed),
+                    Ok(Reply::Evicted(freed)) => Ok(freed.into_iter().map(Fate::evicted).collect()),
+                    Ok(Reply::Tier(TierReply::Evicted(fates))) => Ok(fates),
                     Ok(other) => Err(NodeError::OutcomeUnknown(format!("{other:?}"))),
                     Err(error) => Err(error),
                 };
-                Landed { picked, freed }
+                Landed { picked, fates: freed }
             });
         }
     }
@@ -431,29 +448,33 @@ impl<'a> Pass<'a> {
     /// Waits for one batch; returns whether there was one.
     async fn land(&mut self) -> bool {
         let Some(landed) = self.flights.join_next().await else { return false };
-        let Ok(Landed { picked, freed }) = landed else {
+        let Ok(Landed { picked, fates }) = landed else {
             self.has_failed = true;
             return true;
         };
         self.flying = self.flying.saturating_sub(picked.len() as u64);
-        let is_unknown = matches!(freed, Err(NodeError::OutcomeUnknown(_)));
-        let is_decided = freed.is_ok();
-        let freed = freed.unwrap_or_else(|error| {
+        let is_unknown = matches!(fates, Err(NodeError::OutcomeUnknown(_)));
+        let is_decided = fates.is_ok();
+        let fates = fates.unwrap_or_else(|error| {
             tracing::warn!(%error, "a batch of evictions was not done; it is tried again");
             self.has_failed = true;
             Vec::new()
         });
-        let mut freed = freed.into_iter();
+        let mut fates = fates.into_iter();
         for picked in picked {
-            let bytes = freed.next().unwrap_or(0);
+            let Fate { freed: bytes, is_queued } = fates.next().unwrap_or_default();
+            self.passed.queued += u64::from(is_queued && bytes == 0);
             if bytes > 0 {
                 self.passed.keys += 1;
                 self.passed.bytes += bytes;
-            } else if picked.has_left_order && is_decided {
-                // The state has spared it, as it does while a snapshot could bring its memory back.
+            }
+            let is_over = bytes > 0 && !is_queued;
+            if picked.has_left_order && !is_over && is_decided {
+                // The state has spared it, as it does while a snapshot could bring its memory back, or while the
+                // object is on its way to a disk.
                 let again = Millis(self.now.0.saturating_add(SPARED_AGAIN_MS));
                 self.order.put_back_until(picked.candidate, again);
-            } else if picked.has_left_order {
+            } else if picked.has_left_order && !is_over {
                 self.order.put_back(picked.candidate, self.now);
             }
             if !is_unknown {

@@ -3,6 +3,7 @@
 //! `propose` is the only way to change the state, `read` the only way to serve a read, `remove` the only
 //! place where a removal crosses a read lease. [`MasterNode`] is a cheap handle on all of it.
 
+mod drain;
 pub mod drive;
 pub mod error;
 pub mod evict;
@@ -18,6 +19,7 @@ mod snapshots;
 mod te_cleanup;
 mod te_remote;
 pub mod tenants;
+pub mod tiers;
 mod workers;
 
 use std::sync::Arc;
@@ -77,6 +79,7 @@ struct Inner {
     eviction: evict::Eviction,
     quota: quota::QuotaRoom,
     policies: tenants::PolicyDesk,
+    promotions: tiers::PromotionStats,
     has_loops: bool,
 }
 
@@ -124,6 +127,7 @@ impl MasterNode {
             eviction: evict::Eviction::default(),
             quota: quota::QuotaRoom::default(),
             policies: tenants::PolicyDesk::default(),
+            promotions: tiers::PromotionStats::default(),
             has_loops,
         };
         let node = MasterNode { inner: Arc::new(inner) };

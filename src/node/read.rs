@@ -168,6 +168,11 @@ impl LeaderGuard<'_> {
         }
     }
 
+    /// Whether a key is known, readable or not. Grants nothing.
+    pub fn is_there(&self, tenant: &Tenant, key: &[u8]) -> bool {
+        self.look(tenant, key, |object| object.is_some_and(|object| self.directory.exists(object)))
+    }
+
     /// Whether a key is readable; grants a read lease to it and its group if so. Errors: a removal is being decided.
     pub fn exists(&self, tenant: &Tenant, key: &[u8]) -> MaybeFenced<bool> {
         let group = self.look(tenant, key, |object| match object {

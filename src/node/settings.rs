@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::alloc::Strategy;
-use crate::config::{AllocationStrategy, Config};
+use crate::config::{AllocationStrategy, Config, PPM_WHOLE, SHARED_BYTES_UNLIMITED};
 use crate::leader::evictor::EvictionRules;
 use crate::model::{PinLimits, Ttl};
 use crate::state::command::WriteRules;
@@ -44,6 +44,8 @@ pub struct NodeSettings {
     pub tenants: TenantSettings,
     /// Changes of presence that are kept for those who follow them; `None` if nobody does.
     pub events_kept: Option<usize>,
+    /// Disks, and the way to and from them.
+    pub tiers: TierSettings,
 }
 
 /// Whether tenants are kept apart, and where their policies come from.
@@ -53,6 +55,62 @@ pub struct TenantSettings {
     pub is_enabled: bool,
     /// The policy file of this node.
     pub policy_file: Option<PathBuf>,
+}
+
+/// What the node decides about disks by.
+#[derive(Clone, Debug)]
+pub struct TierSettings {
+    /// The directory of this cluster that all clients share.
+    pub directory: Option<Arc<str>>,
+    /// Its capacity in bytes; 0 without one or without a limit.
+    pub shared_bytes: u64,
+    /// Whether clients' disks are used.
+    pub is_offload_enabled: bool,
+    /// Whether objects go to disk when memory runs short, instead of at the end of their write.
+    pub offload_on_evict: bool,
+    /// Whether an object may be evicted that could not be queued.
+    pub offload_force_evict: bool,
+    /// Objects that may wait for one client.
+    pub offload_queue_max: u64,
+    /// Objects that one pass of eviction queues before it evicts by force.
+    pub offload_cap: u64,
+    /// How objects come back to memory; `None` if they do not.
+    pub promotion: Option<PromotionSettings>,
+}
+
+/// When an object comes back to memory.
+#[derive(Clone, Copy, Debug)]
+pub struct PromotionSettings {
+    /// Reads after which it does.
+    pub threshold: u8,
+    /// Promotions that may be under way.
+    pub in_flight_max: u32,
+    /// Promotions that one heartbeat hands out.
+    pub per_heartbeat: u32,
+}
+
+impl TierSettings {
+    fn new(config: &Config) -> Self {
+        let tiers = &config.tiers;
+        let cap = u128::from(tiers.offload_queue_max) * u128::from(tiers.offload_cap_ppm);
+        let directory = config.shared_directory().map(Arc::from);
+        let is_limited = directory.is_some() && tiers.shared_bytes < SHARED_BYTES_UNLIMITED;
+        let promotion = PromotionSettings {
+            threshold: tiers.promotion_threshold,
+            in_flight_max: tiers.promotion_queue_max,
+            per_heartbeat: tiers.promotion_per_heartbeat,
+        };
+        TierSettings {
+            directory,
+            shared_bytes: if is_limited { tiers.shared_bytes } else { 0 },
+            is_offload_enabled: tiers.is_offload_enabled,
+            offload_on_evict: tiers.offload_on_evict,
+            offload_force_evict: tiers.offload_force_evict,
+            offload_queue_max: tiers.offload_queue_max,
+            offload_cap: u64::try_from(cap / u128::from(PPM_WHOLE)).unwrap_or(u64::MAX),
+            promotion: (tiers.promotion_on_hit && tiers.is_offload_enabled).then_some(promotion),
+        }
+    }
 }
 
 /// Limits of copy and move tasks.
@@ -105,6 +163,7 @@ impl NodeSettings {
                 is_enabled: config.tenants.is_enabled,
                 policy_file: config.tenants.policy_file(),
             },
+            tiers: TierSettings::new(config),
             tasks: TaskSettings {
                 pending_max: config.tasks.pending_max,
                 processing_max: config.tasks.processing_max,

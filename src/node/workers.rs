@@ -11,7 +11,9 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::MasterNode;
+use super::drain::DRAIN_INTERVAL;
 use super::error::NodeError;
+use super::tiers::{LOST_FILES_INTERVAL, PROMOTION_INTERVAL};
 use crate::leader::LeaderContext;
 use crate::leader::sweeper::{self, SweepRules};
 use crate::model::{SegmentId, SegmentStatus};
@@ -90,6 +92,11 @@ impl MasterNode {
         loops.spawn(self.clone().every(LIVENESS_INTERVAL, Work::Liveness));
         loops.spawn(self.clone().every(UNMOUNT_INTERVAL, Work::Unmount));
         loops.spawn(self.clone().every(TENANTS_INTERVAL, Work::Tenants));
+        loops.spawn(self.clone().every(LOST_FILES_INTERVAL, Work::LostFiles));
+        loops.spawn(self.clone().every(DRAIN_INTERVAL, Work::Drain));
+        if self.settings().tiers.promotion.is_some() {
+            loops.spawn(self.clone().every(PROMOTION_INTERVAL, Work::Promote));
+        }
         loops.spawn(self.clone().evict_while_leading());
     }
 
@@ -118,6 +125,9 @@ impl MasterNode {
                 Work::Liveness => self.give_up_silent_clients().await,
                 Work::Unmount => self.finish_unmounts().await,
                 Work::Tenants => self.follow_policy_file().await,
+                Work::LostFiles => self.drop_lost_files().await,
+                Work::Promote => self.promote_wished().await,
+                Work::Drain => self.step_drains().await,
             };
             // Lost leadership ends the loop from outside; anything else is tried again next time.
             if let Err(error) = done {
@@ -216,4 +226,7 @@ enum Work {
     Liveness,
     Unmount,
     Tenants,
+    LostFiles,
+    Promote,
+    Drain,
 }

@@ -1,7 +1,9 @@
 //! From a function to its handler: one table, no logic.
 
 use super::Service;
-use super::handlers::{read, regex, remove, segment, session, task, transfer, upsert, write};
+use super::handlers::{
+    disk, nof, promotion, read, regex, remove, segment, session, task, transfer, upsert, write,
+};
 use super::older::dispatch_older;
 use super::tally::Tally;
 use crate::model::ErrorCode;
@@ -14,7 +16,7 @@ use crate::wire::frame::{RequestHead, RpcError};
 use crate::wire::older::Release;
 
 macro_rules! routes {
-    ($service:ident, $head:ident, $body:ident, $out:ident, $function:ident;
+    ($service:ident, $head:ident, $body:ident, $out:ident, $function:ident, else $rest:path;
      $($call:ident => $handler:path,)+) => {
         match $function {
             $(Function::$call => match decode_request::<calls::$call>($body) {
@@ -26,11 +28,7 @@ macro_rules! routes {
                 }
                 Err(_) => encode_rpc_error($head.sequence, RpcError::InvalidArguments, $out),
             },)+
-            other => {
-                let now = $service.node.clock().monotonic();
-                $service.not_built.note(other, now);
-                with_call(other, Refuse { sequence: $head.sequence, body: $body, out: $out });
-            }
+            other => $rest($service, $head, $body, $out, other).await?,
         }
     };
 }
@@ -52,7 +50,7 @@ pub async fn dispatch(
     if release == Release::V0312 && dispatch_older(service, function, head, body, out).await? {
         return Ok(());
     }
-    routes! { service, head, body, out, function;
+    routes! { service, head, body, out, function, else dispatch_disk;
         ServiceReady => session::service_ready,
         GetStorageConfig => session::get_storage_config,
         GetFsdir => session::get_fsdir,
@@ -104,6 +102,49 @@ pub async fn dispatch(
     Ok(())
 }
 
+/// The calls about disks.
+async fn dispatch_disk(
+    service: &Service,
+    head: &RequestHead,
+    body: &[u8],
+    out: &mut Vec<u8>,
+    function: Function,
+) -> Result<(), NodeError> {
+    routes! { service, head, body, out, function, else refuse;
+        MountLocalDiskSegment => disk::mount_local_disk_segment,
+        UnmountLocalDiskSegment => disk::unmount_local_disk_segment,
+        OffloadObjectHeartbeat => disk::offload_object_heartbeat,
+        ReportSsdCapacity => disk::report_ssd_capacity,
+        NotifyOffloadSuccess => disk::notify_offload_success,
+        EvictDiskReplica => disk::evict_disk_replica,
+        BatchEvictDiskReplica => disk::batch_evict_disk_replica,
+        PollRemoveAll => disk::poll_remove_all,
+        PromotionObjectHeartbeat => promotion::promotion_object_heartbeat,
+        PromotionAllocStart => promotion::promotion_alloc_start,
+        NotifyPromotionSuccess => promotion::notify_promotion_success,
+        NotifyPromotionFailure => promotion::notify_promotion_failure,
+        GetAllNoFSegments => nof::get_all_nof_segments,
+        GetNoFSegmentsByName => nof::get_nof_segments_by_name,
+    }
+    Ok(())
+}
+
+/// The calls that are left.
+async fn refuse(
+    service: &Service,
+    head: &RequestHead,
+    body: &[u8],
+    out: &mut Vec<u8>,
+    function: Function,
+) -> Result<(), NodeError> {
+    service.not_built.note(function, service.node.clock().monotonic());
+    with_call(function, Refuse { sequence: head.sequence, body, out });
+    Ok(())
+}
+
+/// What the peer's release answers to calls that need a pool of NVMe-oF segments.
+const REFUSAL: ErrorCode = ErrorCode::UnavailableInCurrentMode;
+
 /// Refuses a call whose behaviour this build does not have, in the call's normal response form.
 struct Refuse<'a> {
     sequence: u32,
@@ -117,7 +158,7 @@ impl CallVisitor for Refuse<'_> {
     fn visit<C: Call>(self) {
         match decode_request::<C>(self.body) {
             Ok(request) => {
-                encode_refusal::<C>(self.sequence, &request, ErrorCode::NotSupported, self.out);
+                encode_refusal::<C>(self.sequence, &request, REFUSAL, self.out);
             }
             Err(_) => encode_rpc_error(self.sequence, RpcError::InvalidArguments, self.out),
         }

@@ -52,8 +52,6 @@ pub struct Service {
 /// The answer to GetStorageConfig.
 #[derive(Clone, Debug, Default)]
 pub struct StorageAnswer {
-    /// Shared directory, or empty.
-    pub fsdir: String,
     /// Whether clients may evict from it.
     pub is_disk_eviction_enabled: bool,
     /// Quota, 0 for none.

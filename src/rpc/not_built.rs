@@ -27,7 +27,7 @@ impl NotBuilt {
             self.next_line_ms.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed);
         if now_ms >= due && swapped.is_ok() {
             self.since_line.store(0, Ordering::Relaxed);
-            tracing::warn!(%function, refused, "call answered NOT_SUPPORTED: not in this build");
+            tracing::warn!(%function, refused, "call refused: there is no NVMe-oF pool");
         } else if swapped.is_ok() {
             self.next_line_ms.store(due, Ordering::Relaxed);
         }

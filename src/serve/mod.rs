@@ -179,7 +179,6 @@ fn advertised(config: &Config, listening: SocketAddr) -> String {
 
 fn rpc_service(config: &Config, node: &MasterNode, metrics: &Arc<Metrics>) -> Service {
     let storage = StorageAnswer {
-        fsdir: String::new(),
         is_disk_eviction_enabled: config.storage.enable_disk_eviction,
         quota_bytes: config.storage.quota_bytes,
     };

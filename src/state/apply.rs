@@ -102,6 +102,8 @@ impl State {
                 Reply::Done
             }
             Command::Tenants(change) => Reply::Outcome(self.change_tenants(change)),
+            Command::Tier(command) => self.tier(command, rng),
+            Command::Drain(command) => Reply::Outcome(self.drain_job(command, rng)),
         }
     }
 }

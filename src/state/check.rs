@@ -44,6 +44,7 @@ struct Recount {
     usage: BTreeMap<TenantIdx, Usage>,
     groups: BTreeMap<GroupIdx, BTreeSet<ObjectRef>>,
     totals: super::Totals,
+    files: BTreeMap<(ClientId, ReplicaId), ObjectRef>,
 }
 
 impl Recount {
@@ -120,6 +121,9 @@ impl State {
         if object.group != GroupIdx::NONE {
             recount.groups.entry(object.group).or_default().insert(at);
         }
+        if let Some(file) = super::disk::local_file(object) {
+            recount.files.insert(file, at);
+        }
         if let Some(deadline) = object.pin() {
             recount.pins.insert((deadline, at));
         }
@@ -159,7 +163,7 @@ impl State {
         recount.expect(object.is_processing, || format!("{name} has a pin pending, but no write"));
     }
 
-    /// Each transfer is its object's, and nothing else uses a replica.
+    /// Each transfer is its object's, and nothing but these and the tiers' work uses a replica.
     fn check_transfers(&self, recount: &mut Recount) {
         let mut uses = BTreeMap::new();
         for transfer in self.transfers.iter() {
@@ -181,8 +185,16 @@ impl State {
             let used = object.and_then(|object| self.view.table.peek(object, note));
             uses.extend(used.unwrap_or_default().into_iter().map(|id| (id, 1)));
         }
+        let walk = self.walk_tiers();
+        for (id, count) in walk.uses {
+            *uses.entry(id).or_default() += count;
+        }
+        let files = std::mem::take(&mut recount.files);
+        for finding in walk.findings.into_iter().chain(self.check_files(&files)) {
+            recount.expect(false, || finding);
+        }
         let used = std::mem::take(&mut recount.used);
-        recount.expect(used == uses, || format!("replicas in use {used:?}, by transfers {uses:?}"));
+        recount.expect(used == uses, || format!("replicas in use {used:?}, by work {uses:?}"));
     }
 
     fn check_tasks(&self, recount: &mut Recount) {
@@ -345,6 +357,8 @@ impl State {
             format!("segments shown, allocatable, in slots: {counts:?}; mounted {mounted}, OK {ok}")
         });
         let alive: BTreeSet<ClientId> = self.clients.alive().collect();
+        let is_same = directory.lost_files.keys().copied().eq(self.tiers.lost());
+        recount.expect(is_same, || "readers see other files given up".into());
         recount.expect(directory.alive == alive, || "readers see other clients alive".into());
         let clock = self.view.clock();
         recount.expect(clock == self.clock, || format!("readers see the clock at {}", clock.0));

@@ -93,6 +93,7 @@ impl State {
             for index in owned {
                 self.segments.set_status(index, SegmentStatus::Unmounting);
             }
+            self.lose_disk(gone.client);
         }
         self.publish_directory();
     }

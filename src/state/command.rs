@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::disk::command::TierCommand;
+use super::drain::DrainCommand;
 use super::evict::Evict;
 use super::guard::Published;
 use super::leadership::Leadership;
@@ -45,7 +47,7 @@ pub struct Entry {
 }
 
 /// A key in a command.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key(#[serde(with = "serde_bytes")] pub Vec<u8>);
 
 /// What a write asks for, request rules already checked.
@@ -316,6 +318,10 @@ pub enum Command {
     SweepPins(SweepPins),
     /// Changes what tenants may do.
     Tenants(TenantChange),
+    /// Changes disks, and the way to and from them.
+    Tier(TierCommand),
+    /// Changes drain jobs.
+    Drain(DrainCommand),
 }
 
 impl Command {
@@ -325,6 +331,7 @@ impl Command {
             Command::PutStart(start) | Command::UpsertStart(start) => {
                 Some(start.config.replica_num)
             }
+            Command::Tier(TierCommand::PutStart(put)) => Some(put.start.config.replica_num),
             _ => None,
         }
     }

@@ -252,7 +252,8 @@ impl DeadlineIndex {
     fn in_order(&self) -> impl Iterator<Item = HeapItem> + '_ {
         let items = self.heap.as_slice();
         // The entries next in turn: the children of those that have been passed.
-        let mut frontier: BinaryHeap<_> = items.first().map(|first| (*first, 0)).into_iter().collect();
+        let mut frontier: BinaryHeap<_> =
+            items.first().map(|first| (*first, 0)).into_iter().collect();
         std::iter::from_fn(move || {
             let (item, at) = frontier.pop()?;
             let children = [2 * at + 1, 2 * at + 2].into_iter();

@@ -149,7 +149,7 @@ impl State {
         self.discards.release_held(told.generation, self.clock);
     }
 
-    fn name_of(&self, object: &Object) -> Option<ObjectKey> {
+    pub(super) fn name_of(&self, object: &Object) -> Option<ObjectKey> {
         let tenant = self.tenants.name(object.tenant.0)?.clone();
         Some(ObjectKey { tenant, key: object.key.clone() })
     }

@@ -15,6 +15,8 @@ pub mod clients;
 pub mod command;
 pub mod deadlines;
 pub mod discards;
+pub mod disk;
+pub mod drain;
 pub mod encode;
 pub mod evict;
 pub mod groups;
@@ -46,6 +48,8 @@ use crate::model::{ClientId, Deadline, Millis, ObjectRef, ReplicaId, Tenant, Ten
 use clients::ClientTable;
 use deadlines::DeadlineIndex;
 use discards::Discards;
+use disk::Tiers;
+use drain::DrainTable;
 use groups::GroupName;
 use guard::Guard;
 use interner::Interner;
@@ -124,6 +128,10 @@ pub struct State {
     quotas: Quotas,
     /// Derived, but for what is charged for replaced content.
     ledger: Ledger,
+    /// Replicated. Disks, and the way to and from them.
+    tiers: Tiers,
+    /// Replicated. Jobs that empty segments.
+    drains: DrainTable,
     /// Derived. Invariant: holds exactly the (deadline, object) of every object with a committed pin.
     deadlines: DeadlineIndex,
     /// Derived. Invariant: every object in progress, by the start and first replica of its write.
@@ -163,6 +171,8 @@ impl Default for State {
             restore: Restore::default(),
             quotas: Quotas::default(),
             ledger: Ledger::default(),
+            tiers: Tiers::default(),
+            drains: DrainTable::default(),
             deadlines: DeadlineIndex::default(),
             writes: BTreeMap::new(),
             totals: Totals::default(),

@@ -121,7 +121,9 @@ impl State {
             return Err(ErrorCode::ObjectAlreadyExists);
         }
         // All that is left may be the target of a copy that began long after the object was put.
-        let copied = self.transfers.get(object).map_or(Millis(0), |transfer| transfer.started);
+        let copied = self.transfers.get(object).map(|transfer| transfer.started);
+        let promoted = self.tiers.promotions().get(object).map(|promotion| promotion.started);
+        let copied = copied.max(promoted).unwrap_or_default();
         let started = self.view.table.peek(object, |object| object.put_start).unwrap_or_default();
         let started = started.max(copied);
         let release_at = Millis(started.0.saturating_add(start.rules.release_timeout_ms));
@@ -250,16 +252,12 @@ impl State {
         if is_writer { Ok(object) } else { Err(ErrorCode::IllegalClient) }
     }
 
-    /// Finds an object for a change: replicas on segments that are gone are dropped first, and the object
+    /// Finds an object for a change: replicas on segments or disks that are gone are dropped first, and the object
     /// with them if nothing is left (behaviour 1.5).
     pub(super) fn open_for_write(&mut self, at: KeyAt<'_>) -> Option<ObjectRef> {
         let tenant = TenantIdx(self.tenants.number(at.tenant)?);
         let object = self.view.table.locate(at.hash, tenant, at.key)?;
-        let segments = &self.segments;
-        let is_gone = |replica: &Replica| {
-            let segment = replica.place.segment().map(|segment| segments.get(segment));
-            segment.is_some_and(|mounted| mounted.is_none_or(|m| !m.status.is_readable()))
-        };
+        let is_gone = |replica: &Replica| self.is_lost(replica);
         let has_gone = self.view.table.peek(object, |object| object.replicas.iter().any(is_gone));
         if has_gone == Some(true) {
             let gone: Vec<ReplicaId> = self.view.table.peek(object, |object| {

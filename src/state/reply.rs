@@ -1,5 +1,6 @@
 //! What applying a command tells the proposer. Never stored, never sent to another node.
 
+use super::disk::command::TierReply;
 use super::restore::RestoreRefused;
 use super::tasks::Task;
 use super::transfer::TransferStarted;
@@ -40,6 +41,8 @@ pub enum Reply {
     Generation(u64),
     /// A step of a restore.
     Restore(Result<(), RestoreRefused>),
+    /// About disks.
+    Tier(TierReply),
 }
 
 /// Counts of one sweep.
@@ -59,6 +62,8 @@ pub struct Swept {
     pub discards_released: u64,
     /// Segments whose grace time ended.
     pub segments_unmounted: u64,
+    /// Offloads and promotions dropped.
+    pub tier_jobs_dropped: u64,
 }
 
 /// What became of a metadata value.

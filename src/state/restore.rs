@@ -335,6 +335,7 @@ impl State {
         restored.leadership = self.leadership.take();
         restored.guard = guard;
         restored.keep_quotas(&self.quotas);
+        restored.tiers.after_restore(&mut self.tiers);
         let unclaimed = restored.segments.iter().map(|(_, mounted)| mounted.segment.id).collect();
         restored.restore = Restore { unclaimed, ..Restore::default() };
         self.replace_with(restored);

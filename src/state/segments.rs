@@ -244,7 +244,9 @@ impl State {
     pub(super) fn publish_directory(&mut self) {
         self.refresh_quotas();
         let alive = self.clients.alive().collect();
-        self.view.publish_directory(Directory { segments: self.segments.views(), alive });
+        let lost_files = self.tiers.lost.clone();
+        let segments = self.segments.views();
+        self.view.publish_directory(Directory { segments, alive, lost_files });
     }
 }
 

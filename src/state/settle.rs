@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 use super::State;
 use super::presence::Medium;
 use crate::model::{
-    Deadline, GroupIdx, Millis, Object, ObjectRef, Place, Replica, ReplicaId, ReplicaKind,
-    SegmentIdx, TenantIdx, WriterIdx,
+    ClientId, Deadline, GroupIdx, Millis, Object, ObjectRef, Place, Replica, ReplicaId,
+    ReplicaKind, SegmentIdx, TenantIdx, WriterIdx,
 };
 
 /// The allocation of a memory replica.
@@ -59,6 +59,8 @@ struct Footprint {
     /// The first replica, if eviction may ever take the object.
     candidate: Option<ReplicaId>,
     charge: Charge,
+    /// The file on a client's disk.
+    file: Option<(ClientId, ReplicaId)>,
 }
 
 impl Footprint {
@@ -73,6 +75,7 @@ impl Footprint {
         evictable: 0,
         candidate: None,
         charge: Charge { tenant: TenantIdx(0), objects: 0, bytes: 0 },
+        file: None,
     };
 
     fn of(object: &Object) -> Self {
@@ -93,6 +96,7 @@ impl Footprint {
             evictable: u64::from(object.is_evictable()),
             candidate: object.is_candidate().then_some(incarnation),
             charge: Charge::of(object),
+            file: super::disk::local_file(object),
         }
     }
 }
@@ -132,6 +136,7 @@ impl State {
             (Medium::Disk, before.file_cached, after.file_cached),
         ];
         self.note_presence(object, gone, media);
+        self.tiers.settle_file(object, before.file, after.file);
         let totals = &mut self.totals;
         // Unsigned wrap-around cancels out: the sum of all settled differences is the true total.
         let shift = |total: &mut u64, before: u64, after: u64| {
@@ -213,6 +218,7 @@ impl State {
         let Some(erased) = self.view.table.remove(object, hash) else { return };
         self.settle(object, Some(&*erased), Footprint::of(&erased), Footprint::ABSENT);
         self.transfers.remove(object);
+        self.forget_tiers(object);
         let until = self.saved_until(&erased).or(leased_until);
         self.forget_shortened(&erased);
         let is_held = |replica: &&Replica| freed.is_none() || memory_node(replica) != freed;

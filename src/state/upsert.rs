@@ -21,6 +21,10 @@ fn is_memory(replica: &Replica) -> bool {
     replica.place.kind() == ReplicaKind::Memory
 }
 
+fn is_shared_file(replica: &Replica) -> bool {
+    replica.place.kind() == ReplicaKind::Disk
+}
+
 impl State {
     pub(super) fn upsert_start(&mut self, start: &Start, rng: &mut Rng) -> Vec<Started> {
         let tenant = start.tenant.clone().unwrap_or_default();
@@ -73,10 +77,13 @@ impl State {
         if item.group.as_ref().is_some_and(is_other) {
             return Err(ErrorCode::InvalidParams);
         }
-        if self.has_transfer(at) {
+        if self.has_transfer(at) || self.has_promotion(at) || self.is_being_offloaded(at) {
             return Err(ErrorCode::ObjectHasReplicationTask);
         }
-        if object.replicas.iter().any(|replica| replica.references > 0) {
+        // An offload that nobody has begun is given up instead.
+        let kept = self.untold_offload(at);
+        let uses = |r: &Replica| r.references.saturating_sub(u16::from(Some(r.id) == kept));
+        if object.replicas.iter().any(|replica| uses(replica) > 0) {
             return Err(ErrorCode::ObjectReplicaBusy);
         }
         Ok(())
@@ -89,7 +96,10 @@ impl State {
 
     /// Begins to write an object where it is. An unfinished write by anybody is preempted: its own memory is
     /// set aside, and its soft-pin request is dropped for the new one. A committed pin stays in force.
+    /// A copy on a client's disk holds the old bytes and goes.
     fn rewrite(&mut self, object: ObjectRef, start: &Start) {
+        self.release_offload(object);
+        self.drop_replicas(object, |replica| replica.place.kind() == ReplicaKind::LocalDisk);
         let release_at = self.release_at(start);
         let is_open = |replica: &Replica| is_memory(replica) && !replica.is_complete();
         self.discard_replicas(object, release_at, is_open);
@@ -113,7 +123,8 @@ impl State {
     /// Begins to write an object to new memory and sets its old memory aside.
     ///
     /// An object with nothing readable was an unfinished write: all that is taken over from it is a pin that an
-    /// earlier write had committed. Copies on disk of the same size stay, to be written again as in place.
+    /// earlier write had committed. A file of the same size under the shared directory stays, to be written
+    /// again as in place.
     ///
     /// Errors: those of the allocation; nothing has changed then.
     fn rewrite_elsewhere(
@@ -127,6 +138,7 @@ impl State {
         let (kept, refund) = self.charges_of(object);
         self.check_quota(at.tenant, charge(start, item), refund)?;
         let mut replicas = self.allocate(start, item.size, at, None, rng)?;
+        self.release_offload(object);
         let asked = item.group.as_ref().map(|group| group.0.as_slice()).unwrap_or_default();
         let clock = self.clock;
         let origin = self.view.table.peek(object, |old| {
@@ -141,7 +153,7 @@ impl State {
         let origin = origin.unwrap_or_else(|| Origin::of_request(start, item));
         let on_disk = self.edit(object, |old| {
             let is_same = old.size == item.size;
-            old.take_replicas(|replica| is_same && !is_memory(replica))
+            old.take_replicas(|replica| is_same && is_shared_file(replica))
         });
         for mut replica in on_disk.unwrap_or_default() {
             replica.status = ReplicaStatus::Processing;

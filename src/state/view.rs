@@ -12,8 +12,8 @@ use parking_lot::RwLock;
 use super::groups::GroupIndex;
 use super::table::ObjectTable;
 use crate::model::{
-    ClientId, Descriptor, Location, Millis, MountedView, Object, Place, Replica, SegmentIdx,
-    Tenant, TenantIdx,
+    ClientId, Descriptor, Location, Millis, MountedView, Object, Place, Replica, ReplicaId,
+    SegmentIdx, Tenant, TenantIdx,
 };
 
 /// What readers are told of a segment whose protocol is not known yet, as the peer tells them.
@@ -26,6 +26,8 @@ pub struct Directory {
     pub segments: Vec<Option<Arc<MountedView>>>,
     /// Clients that have mounted or re-mounted and are known to be alive.
     pub alive: BTreeSet<ClientId>,
+    /// Clients whose files below a replica number are given up.
+    pub lost_files: BTreeMap<ClientId, ReplicaId>,
 }
 
 impl Directory {
@@ -34,11 +36,17 @@ impl Directory {
         self.segments.get(index.0 as usize)?.as_deref()
     }
 
-    /// Whether a replica's bytes can be reached: a memory replica needs a readable segment.
+    /// Whether a replica's bytes can be reached: memory needs a readable segment, a file on a client's disk that
+    /// client.
     pub fn is_valid(&self, replica: &Replica) -> bool {
-        match replica.place.segment() {
-            Some(segment) => self.segment(segment).is_some_and(|view| view.status.is_readable()),
-            None => true,
+        match &replica.place {
+            Place::Memory { segment, .. } => {
+                self.segment(*segment).is_some_and(|view| view.status.is_readable())
+            }
+            Place::LocalDisk(disk) => {
+                self.lost_files.get(&disk.client).is_none_or(|bound| replica.id >= *bound)
+            }
+            Place::Disk(_) => true,
         }
     }
 

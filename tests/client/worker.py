@@ -218,7 +218,9 @@ class Worker:
     # ------------------------------------------------------------ life
 
     def op_setup(self, m):
-        tenant = {"tenant_id": m["tenant"]} if "tenant" in m else {}
+        more = {"tenant_id": m["tenant"]} if "tenant" in m else {}
+        if "disk_path" in m:
+            more |= {"enable_ssd_offload": True, "ssd_offload_path": m["disk_path"]}
         rc = self.store.setup(
             m["hostname"],
             m.get("metadata", "P2PHANDSHAKE"),
@@ -227,7 +229,7 @@ class Worker:
             "tcp",
             "",
             m["master"],
-            **tenant,
+            **more,
         )
         if rc == 0:
             self.buffer = ReadBuffer(self.store)
@@ -355,7 +357,8 @@ class Worker:
         return out
 
     def op_replicas(self, m):
-        return [self.descriptor(d) for d in self.store.get_replica_desc(m["key"])]
+        found = self.store.get_replica_desc(m["key"])
+        return [self.descriptor(d) for d in found if d.is_memory_replica()]
 
     def op_batch_replicas(self, m):
         out = {}

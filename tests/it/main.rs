@@ -24,6 +24,7 @@ mod partition;
 mod restore;
 mod scenarios;
 mod scenarios_tenants;
+mod scenarios_tiers;
 mod scenarios_transfer;
 mod scenarios_upsert;
 mod soft_pin;

@@ -2,8 +2,8 @@
 //!
 //! Parsing, `--help`, `docs/config.md` and the warnings all come from this table, so a setting is added
 //! in one place. Guards that a flag of the peer's is always known, even if it has no meaning here. The
-//! rows are in `built`, `tenants` and `events` (honoured), `later` (the peer's, not built yet), `meaningless` (the
-//! peer's, nothing to do here) and `own` (not the peer's).
+//! rows are in `built`, `tenants`, `tiers` and `events` (honoured), `later` (the peer's, not built yet), `meaningless`
+//! (the peer's, nothing to do here) and `own` (not the peer's).
 
 mod built;
 mod events;
@@ -11,6 +11,7 @@ mod later;
 mod meaningless;
 mod own;
 mod tenants;
+mod tiers;
 
 use super::sections::Config;
 use super::value;
@@ -215,9 +216,8 @@ impl FlagSpec {
 
 /// All rows, in the order in which one layer of settings is applied.
 pub fn all() -> impl Iterator<Item = &'static FlagSpec> {
-    [built::FLAGS, tenants::FLAGS, events::FLAGS, own::FLAGS, later::FLAGS, meaningless::FLAGS]
-        .into_iter()
-        .flatten()
+    let honoured = [built::FLAGS, tenants::FLAGS, tiers::FLAGS, events::FLAGS, own::FLAGS];
+    honoured.into_iter().chain([later::FLAGS, meaningless::FLAGS]).flatten()
 }
 
 /// The row with this flag name; blanks between words may be `-` or `_`.

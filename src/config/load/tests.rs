@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::config::{AllocationStrategy, Durability};
+use crate::config::{AllocationStrategy, Durability, TierConfig};
 
 fn load_with(args: &[&str], env: &[(&str, &str)]) -> Result<Settings, String> {
     let args: Vec<_> = args.iter().map(|arg| (*arg).to_owned()).collect();
@@ -247,13 +247,35 @@ fn files_for_tls_come_together_or_not_at_all() {
 
 #[test]
 fn flags_of_later_parts_are_named_in_one_warning() {
-    let settings =
-        flags(&["--enable_offload", "--offload_on_evict=true", "--enable_offload=false"]);
+    let settings = flags(&[
+        "--dynamic_replication_mode=observe",
+        "--dynamic_replication_heat_window_seconds=3",
+        "--dynamic_replication_mode=off",
+    ]);
     assert_eq!(
         settings.unwrap().warnings,
-        ["not built yet and ignored: enable_offload, offload_on_evict"]
+        [
+            "not built yet and ignored: dynamic_replication_mode, dynamic_replication_heat_window_seconds"
+        ]
     );
-    assert!(flags(&["--offload_cap_ratio=2"]).is_err());
+    assert!(flags(&["--dynamic_replication_mode=2"]).is_err());
+}
+
+#[test]
+fn flags_about_disks_are_stored_and_kept_within_their_limits() {
+    let tiers = |given: &[&str]| flags(given).unwrap().config.tiers;
+    assert_eq!(tiers(&[]), TierConfig::default());
+    let low = tiers(&["--promotion_admission_threshold=0", "--promotion_max_per_heartbeat=0"]);
+    assert_eq!((low.promotion_threshold, low.promotion_per_heartbeat), (1, 1));
+    assert_eq!(tiers(&["--promotion_admission_threshold=999"]).promotion_threshold, 255);
+    assert_eq!(tiers(&["--offload_cap_ratio=0.25"]).offload_cap_ppm, 250_000);
+    for bad in ["--offload_cap_ratio=2", "--offloading_queue_limit=0", "--root_fs_dir"] {
+        assert!(flags(&[bad]).is_err(), "{bad}");
+    }
+    let shared = |given: &[&str]| flags(given).unwrap().config.shared_directory();
+    assert_eq!(shared(&["--root_fs_dir=/r/", "--cluster_id=c"]).as_deref(), Some("/r/c"));
+    assert_eq!(shared(&["--root_fs_dir=/r", "--cluster_id="]), None);
+    assert_eq!(shared(&[]), None);
 }
 
 #[test]

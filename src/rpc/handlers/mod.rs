@@ -3,6 +3,9 @@
 //! A handler never sees the state. `Ok` is an answer, refusals included; `Err` means that this node cannot
 //! serve the call, and ends the connection.
 
+pub mod disk;
+pub mod nof;
+pub mod promotion;
 pub mod read;
 pub mod regex;
 pub mod remove;

@@ -43,7 +43,7 @@ pub async fn get_replica_list(
         Err(code) => return Ok(Err(code)),
     };
     let found = service.node.read::<FindReplicas>(&tenant, request.key).await?;
-    Ok(replicas(service, found))
+    Ok(replicas(service, &tenant, request.key, found))
 }
 
 pub async fn batch_get_replica_list(
@@ -55,13 +55,20 @@ pub async fn batch_get_replica_list(
         Err(code) => return Ok(request.keys.iter().map(|_| Err(code)).collect()),
     };
     let found = service.node.read_many::<FindReplicas>(&tenant, &request.keys).await?;
-    Ok(found.into_iter().map(|found| replicas(service, found)).collect())
+    let each = request.keys.iter().zip(found);
+    Ok(each.map(|(key, found)| replicas(service, &tenant, key, found)).collect())
 }
 
-fn replicas(service: &Service, found: Result<Found, ErrorCode>) -> Result<Replicas, ErrorCode> {
+fn replicas(
+    service: &Service,
+    tenant: &Tenant,
+    key: &[u8],
+    found: Result<Found, ErrorCode>,
+) -> Result<Replicas, ErrorCode> {
     let hit = found.as_ref().ok().map(|found| (found.replicas.as_slice(), found.size));
     service.metrics.cache.record(hit);
     let found = found?;
+    service.node.note_read(tenant, key, &found.replicas);
     Ok(GetReplicaListResponse {
         replicas: convert::descriptors(found.replicas),
         lease_ttl_ms: service.node.settings().lease_ttl.0,

@@ -34,7 +34,11 @@ pub async fn batch_remove(
 pub async fn remove_all(service: &Service, request: RemoveAllRequest<&[u8]>) -> Answer<i64> {
     // The call has no form for an error.
     let Ok(tenant) = service.all_of(request.tenant_id) else { return Ok(0) };
-    let removed = service.node.remove_all(tenant.as_deref(), request.force).await?;
+    // Without the name of a tenant everything is meant, on every disk, too.
+    let removed = match tenant {
+        None => service.node.remove_everything(request.force).await?,
+        Some(tenant) => service.node.remove_all_of(&tenant, request.force).await?,
+    };
     Ok(i64::try_from(removed).unwrap_or(i64::MAX))
 }
 

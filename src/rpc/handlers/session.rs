@@ -14,7 +14,13 @@ pub async fn service_ready(_: &Service, _: NoArguments) -> Answer<Result<&'stati
 }
 
 pub async fn get_fsdir(service: &Service, _: NoArguments) -> Answer<Result<String, ErrorCode>> {
-    Ok(Ok(service.storage.fsdir.clone()))
+    Ok(Ok(fsdir(service)))
+}
+
+/// The directory that clients share, or nothing.
+fn fsdir(service: &Service) -> String {
+    let directory = service.node.settings().tiers.directory.as_deref();
+    directory.unwrap_or_default().to_owned()
 }
 
 pub async fn get_storage_config(
@@ -23,7 +29,7 @@ pub async fn get_storage_config(
 ) -> Answer<Result<GetStorageConfigResponse<String>, ErrorCode>> {
     let storage = &service.storage;
     Ok(Ok(GetStorageConfigResponse {
-        fsdir: storage.fsdir.clone(),
+        fsdir: fsdir(service),
         enable_disk_eviction: storage.is_disk_eviction_enabled,
         quota_bytes: storage.quota_bytes,
     }))

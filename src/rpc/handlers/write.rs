@@ -177,6 +177,7 @@ pub async fn revoke(
 
 /// Proposes one command of a batch.
 async fn propose(service: &Service, command: Command, has_progress: bool) -> Answer<Reply> {
+    let command = service.node.settings().tiers.of_write(command);
     let reply = service.node.propose(&command).await;
     reply.map_err(|error| error.after_progress(has_progress))
 }

@@ -11,6 +11,7 @@ mod prepare;
 mod record;
 mod save;
 mod sections;
+mod tiers;
 
 use std::sync::Arc;
 
@@ -18,6 +19,8 @@ use super::Counters;
 use super::State;
 use super::clients::ClientTable;
 use super::discards::Discards;
+use super::disk::Tiers;
+use super::drain::DrainTable;
 use super::groups::FrozenGroup;
 use super::guard::Guard;
 use super::interner::Interner;
@@ -65,6 +68,8 @@ pub struct FrozenState {
     quotas: Quotas,
     /// What is charged for replaced content, by the object's name.
     replaced: Vec<(ObjectKey, u64)>,
+    tiers: Tiers,
+    drains: DrainTable,
     leadership: Option<Leadership>,
     writers: Interner<ClientId>,
     tenants: Interner<Tenant>,
@@ -91,6 +96,8 @@ impl State {
             restore: self.restore.clone(),
             quotas: self.quotas.clone(),
             replaced: self.replaced_names(),
+            tiers: self.tiers.clone(),
+            drains: self.drains.clone(),
             leadership: self.leadership.clone(),
             writers: self.writers.clone(),
             tenants: self.tenants.clone(),

@@ -41,7 +41,7 @@ pub fn prepare(mut image: Image, now: Millis) -> Result<Prepared, snapshot::Snap
     let old = image.globals.extension.take().unwrap_or_default();
     let owners = owners(&image, &old);
     let (mount_order, allocation_order) = orders(&image, &old);
-    let clients = clients(&owners, &old);
+    let clients = clients(&owners, &holders(&image), &old);
     let record = StateRecord {
         version: RECORD_VERSION,
         counters: Counters::default(),
@@ -87,6 +87,7 @@ pub fn prepare(mut image: Image, now: Millis) -> Result<Prepared, snapshot::Snap
     let mut leases_until = 0;
     for object in image.shards.values_mut().flatten() {
         settle(object, now);
+        keep_one_local_file(object);
         leases_until = leases_until.max(object.lease_ms);
     }
     let clients = clients.into_iter().map(|(client, _)| client).collect();
@@ -115,12 +116,14 @@ fn owners(image: &Image, old: &Extension) -> BTreeMap<snapshot::Uuid, snapshot::
     segments.map(|id| (id, known.get(&id).copied().unwrap_or_default())).collect()
 }
 
-/// The clients that own a segment, ascending. None is alive until it has named its segments again.
+/// The clients that own a segment or have files on their disks, ascending. None is alive until it has named its
+/// segments again.
 fn clients(
     owners: &BTreeMap<snapshot::Uuid, snapshot::Uuid>,
+    holders: &BTreeSet<snapshot::Uuid>,
     old: &Extension,
 ) -> Vec<(ClientId, ClientRecord)> {
-    let owners: BTreeSet<snapshot::Uuid> = owners.values().copied().collect();
+    let owners: BTreeSet<snapshot::Uuid> = owners.values().chain(holders).copied().collect();
     let hosts: BTreeMap<_, _> =
         old.clients.iter().map(|client| (client.id, client.host_id.as_str())).collect();
     let record = |(id, incarnation): (snapshot::Uuid, u64)| {
@@ -128,6 +131,27 @@ fn clients(
         (ClientId(uuid(id)), ClientRecord { host_id, incarnation, is_alive: false })
     };
     owners.into_iter().zip(1..).map(record).collect()
+}
+
+/// The clients that have files of objects on their disks.
+fn holders(image: &Image) -> BTreeSet<snapshot::Uuid> {
+    let replicas = image.shards.values().flatten().flat_map(|object| &object.replicas);
+    let holder = |replica: &ReplicaImage| match &replica.place {
+        ReplicaPlace::LocalDisk { client, .. } => Some(*client),
+        _ => None,
+    };
+    replicas.filter_map(holder).collect()
+}
+
+/// Of several files on clients' disks, which the peer never has, only the first is known here.
+fn keep_one_local_file(object: &mut ObjectImage) {
+    let mut has_file = false;
+    object.replicas.retain(|replica| {
+        let is_file = matches!(replica.place, ReplicaPlace::LocalDisk { .. });
+        let is_kept = !is_file || !has_file;
+        has_file |= is_file;
+        is_kept
+    });
 }
 
 /// Segments in the order of their mounts, names in the order of allocation.

@@ -231,7 +231,7 @@ impl FrozenState {
             allocation_names: names.collect(),
             segments: self.segments.iter().map(|(_, mounted)| segment_image(mounted)).collect(),
             clients: clients.into_iter().collect(),
-            local_disks: Vec::new(),
+            local_disks: self.local_disks(),
         }
     }
 
@@ -264,9 +264,10 @@ impl FrozenState {
             tenant: tenant.name().to_owned(),
             quota_bytes: *quota_bytes,
         });
+        let transfers = self.transfers.iter().map(transfer_image);
         Extension {
             state_clock_ms: self.clock.0,
-            transfers: self.transfers.iter().map(transfer_image).collect(),
+            transfers: transfers.chain(self.promotion_images()).collect(),
             segments: segments.collect(),
             clients: clients.collect(),
             http_metadata: metadata.collect(),

@@ -1,5 +1,5 @@
-//! What only a raft snapshot holds, in sections of the extension: the guard, the restore, its stage, how much was
-//! told of objects coming and going.
+//! What only a raft snapshot holds, in sections of the extension: the guard, the restore, its stage, tenants, how much
+//! was told of objects coming and going, the tiers, drain jobs.
 //!
 //! A section that is absent means the default, so raft snapshots of before the section are read. Catalog
 //! snapshots have none of them: they are about this cluster, and a restore begins another.
@@ -12,6 +12,7 @@ use mooncake_ha_snapshot::Extension;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::tiers::{TIERS, TierRecord};
 use super::{FrozenState, ImageError};
 use crate::model::{ObjectKey, SegmentId, Tenant};
 use crate::state::State;
@@ -25,6 +26,8 @@ const GUARD: &str = "guard";
 const RESTORE: &str = "restore";
 const TENANTS: &str = "tenants";
 const PRESENCE: &str = "presence";
+/// The jobs as they are; their types change only together with a new name.
+const DRAINS: &str = "drains";
 /// Followed by a number: the parts of an open stage, some a section.
 const PARTS: &str = "restore parts ";
 
@@ -102,6 +105,9 @@ impl FrozenState {
         if self.presence != PresenceCounts::default() {
             sections.insert(PRESENCE.to_owned(), encode(&self.presence)?);
         }
+        let tiers = TierRecord::of(&self.tiers);
+        sections.insert(TIERS.to_owned(), encode(&tiers)?);
+        sections.insert(DRAINS.to_owned(), encode(&self.drains)?);
         let Some(stage) = &self.restore.stage else { return Ok(sections) };
         let parts: Vec<_> = stage.parts.iter().collect();
         for (number, parts) in parts.chunks(PARTS_PER_SECTION).enumerate() {
@@ -125,6 +131,8 @@ pub(super) fn load(extension: &Extension, state: &mut State) -> Result<(), Image
     // What loading the objects has counted is no change of this state.
     state.presence = Presence::default();
     state.presence.resume(decode(extension, PRESENCE)?);
+    decode::<TierRecord>(extension, TIERS)?.put_back(state)?;
+    state.drains = decode(extension, DRAINS)?;
     let restores: Restores = decode(extension, RESTORE)?;
     state.restore.record = restores.record;
     state.restore.unclaimed = restores.unclaimed;

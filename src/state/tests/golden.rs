@@ -74,6 +74,8 @@ commands! {
     RestoreDecide,
     SweepPins,
     Tenants,
+    Tier,
+    Drain,
 }
 
 fn writes() -> Vec<Command> {
@@ -269,6 +271,8 @@ fn samples() -> Vec<Command> {
     samples.extend(restores());
     samples.push(Command::SweepPins(SweepPins { until: Millis(18), shards: 19 }));
     samples.extend(tenants());
+    samples.extend(super::script_tiers::samples().into_iter().map(Command::Tier));
+    samples.extend(super::drain::samples().into_iter().map(Command::Drain));
     samples
 }
 

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use super::drain::{JobAct, job_act, job_command};
+use super::script_tiers::{TierAct, tier_act, tier_command};
 use super::world::{RULES, client, key, leadership, segment, segment_id};
 use crate::alloc::Strategy as Placement;
 use crate::model::{
@@ -62,6 +64,8 @@ pub enum Act {
     Snapshot { is_published: bool },
     RemoveLeased { names: Names, lease_ms: u64 },
     Quotas { is_enforced: bool, default: u64, named: Option<u64> },
+    Tier(TierAct),
+    Job(JobAct),
     Noop,
 }
 
@@ -215,7 +219,9 @@ fn quota() -> impl Strategy<Value = u64> {
 
 /// One random entry of up to three commands; now and then the clock steps back.
 pub fn step() -> impl Strategy<Value = Step> {
-    let acts = prop_oneof![57 => act(), 17 => upsert_act(), 12 => transfer_act()];
+    let acts = prop_oneof![57 => act(), 17 => upsert_act(), 12 => transfer_act(),
+        20 => tier_act().prop_map(Act::Tier),
+        4 => job_act().prop_map(Act::Job)];
     step_of(acts)
 }
 
@@ -313,6 +319,8 @@ fn command(act: &Act, state: &State, now: Millis) -> Command {
         }
         Act::MetadataDelete { name } => Command::MetadataDelete { key: metadata_key(name) },
         Act::Lead { term } => Command::Lead(leadership(term)),
+        Act::Tier(act) => Command::Tier(tier_command(act, state)),
+        Act::Job(act) => Command::Drain(job_command(act, state)),
         act => transfer_command(act, state),
     }
 }

@@ -66,9 +66,14 @@ fn random_histories_reach_zombies_discards_sweeps_and_unmounts_in_steps() {
             *reached.entry("guarded").or_default() += u64::from(state.discards().held_bytes() > 0);
             *reached.entry("shortened").or_default() += state.guard().shortened().len() as u64;
             *reached.entry("pinned").or_default() += pins as u64;
+            let tiers = state.tiers();
+            *reached.entry("offloading").or_default() += tiers.offloads().len() as u64;
+            *reached.entry("promoting").or_default() += tiers.promotions().len() as u64;
+            *reached.entry("losing files").or_default() += tiers.lost().count() as u64;
         }
         let counters = state.counters();
         *reached.entry("released").or_default() += counters.releases;
+        *reached.entry("promoted").or_default() += state.tiers().counters().completed;
         *reached.entry("partly placed").or_default() += counters.partial_allocations;
     }
     for what in [
@@ -86,6 +91,10 @@ fn random_histories_reach_zombies_discards_sweeps_and_unmounts_in_steps() {
         "pinned",
         "released",
         "partly placed",
+        "offloading",
+        "promoting",
+        "promoted",
+        "losing files",
     ] {
         assert!(reached.get(what).copied().unwrap_or(0) >= 10, "{what}: {reached:?}");
     }

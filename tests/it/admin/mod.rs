@@ -4,6 +4,7 @@
 
 mod api;
 mod counts;
+mod drain;
 mod metadata_server;
 mod pages;
 mod ports;

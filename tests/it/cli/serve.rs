@@ -25,7 +25,10 @@ fn until_it_says(process: &mut Process, words: &str) {
 #[test]
 fn a_node_says_that_it_is_ready_and_stops_with_0_when_asked() {
     let dir = tempfile::tempdir().unwrap();
-    let mut node = node(dir.path(), &["--enable_ha", "--enable_offload", "--offload_on_evict"]);
+    let mut node = node(
+        dir.path(),
+        &["--enable_ha", "--dynamic_replication_mode=off", "--snapshot_backup_dir=d"],
+    );
     node.start();
     until_it_says(&mut node, " ready: ");
     assert_eq!(node.terminate().code(), Some(0), "{}", node.log());
@@ -33,7 +36,7 @@ fn a_node_says_that_it_is_ready_and_stops_with_0_when_asked() {
     let lines = |words: &str| log.lines().filter(|line| line.contains(words)).count();
     assert_eq!(lines(" ready: "), 1, "{log}");
     assert_eq!(
-        lines("WARN not built yet and ignored: enable_offload, offload_on_evict"),
+        lines("WARN not built yet and ignored: dynamic_replication_mode, snapshot_backup_dir"),
         1,
         "{log}"
     );

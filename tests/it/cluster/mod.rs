@@ -9,5 +9,6 @@ mod operator;
 mod reports;
 mod stop;
 mod tenants;
+mod tiers;
 pub mod trio;
 mod view;

@@ -97,13 +97,18 @@ async fn any_body_is_fine_for_a_call_without_arguments() {
 }
 
 #[tokio::test]
-async fn a_call_of_a_later_part_is_refused_in_its_own_form() {
+async fn calls_about_nvme_of_are_refused_in_their_own_form_with_the_peers_codes() {
     let node = TestNode::start(&[]).await;
     let caller = node.caller(1).await;
-    let client = caller.id;
-    let poll = caller.call::<calls::PollRemoveAll>(&client).await;
-    assert_eq!(poll.unwrap_err(), ErrorCode::NotSupported);
-    assert_eq!(calls::PollRemoveAll::FUNCTION, Function::PollRemoveAll);
+    let (segment_id, client_id) = (mooncake_ha::model::SegmentId::default(), caller.id);
+    let unmount = mooncake_ha::wire::requests::UnmountSegmentRequest { segment_id, client_id };
+    let refused = caller.call::<calls::UnmountNoFSegment>(&unmount).await;
+    assert_eq!(refused.unwrap_err(), ErrorCode::UnavailableInCurrentMode);
+    assert_eq!(calls::UnmountNoFSegment::FUNCTION, Function::UnmountNoFSegment);
+    let named = caller.call::<calls::GetNoFSegmentsByName>(&b"n".as_slice()).await;
+    assert_eq!(named.unwrap_err(), ErrorCode::SegmentNotFound);
+    let all = &mooncake_ha::wire::pack::NoArguments;
+    assert_eq!(caller.call::<calls::GetAllNoFSegments>(all).await.unwrap(), []);
     assert!(!caller.exists("k").await, "the connection goes on");
 }
 

@@ -1,6 +1,7 @@
 //! Stories of unmodified Mooncake clients against a master, all in real processes.
 
 mod clients;
+mod disks;
 mod eviction;
 mod groups;
 mod kill_storm;

@@ -83,6 +83,22 @@ impl Bench {
         Some(client)
     }
 
+    /// A client with one segment of `segment_mib` MiB and a disk, of which it speaks to the master each second. Each
+    /// value of a MiB fills a file of its own, or the client would wait for more.
+    pub fn client_with_disk(&self, name: &str, segment_mib: u64) -> StockClient {
+        let path = self.dir.path().join(format!("disk_{name}"));
+        std::fs::create_dir_all(&path).unwrap();
+        let env = [
+            ("MOONCAKE_OFFLOAD_HEARTBEAT_INTERVAL_SECONDS", "1"),
+            ("MOONCAKE_OFFLOAD_BUCKET_KEYS_LIMIT", "1"),
+            ("MOONCAKE_OFFLOAD_BUCKET_SIZE_LIMIT_BYTES", "1048576"),
+        ];
+        let mut client = StockClient::spawn_with(&self.venv, name, self.dir.path(), &env);
+        let code = client.setup_with_disk(&self.master.address(), segment_mib << 20, &path);
+        assert_eq!(code, 0, "setup of client {name} with a disk");
+        client
+    }
+
     /// A client set up with one segment of `segment_mib` MiB (0: none).
     pub fn client(&self, name: &str, segment_mib: u64) -> StockClient {
         let mut client = self.bare_client(name);

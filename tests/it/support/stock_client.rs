@@ -101,12 +101,18 @@ pub struct StockClient {
 impl StockClient {
     /// Starts the worker; nothing talks to a master yet.
     pub fn spawn(venv: &Venv, name: &str, dir: &Path) -> Self {
+        StockClient::spawn_with(venv, name, dir, &[])
+    }
+
+    /// As [`StockClient::spawn`], with variables of the environment.
+    pub fn spawn_with(venv: &Venv, name: &str, dir: &Path, env: &[(&str, &str)]) -> Self {
         let worker = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/client/worker.py");
         let log = dir.join(format!("client_{name}.log"));
         let mut child = Command::new(&venv.python)
             .arg(worker)
             .current_dir(dir)
             .env("PYTHONDONTWRITEBYTECODE", "1")
+            .envs(env.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(File::create(&log).unwrap())
@@ -165,6 +171,15 @@ impl StockClient {
     pub fn setup_as(&mut self, tenant: &str, master: &str, bytes: u64) -> i64 {
         let request = json!({
             "hostname": self.segment, "segment_bytes": bytes, "master": master, "tenant": tenant,
+        });
+        self.call("setup", request)
+    }
+
+    /// The same with a disk at `path`, an empty directory.
+    pub fn setup_with_disk(&mut self, master: &str, bytes: u64, path: &Path) -> i64 {
+        let request = json!({
+            "hostname": self.segment, "segment_bytes": bytes, "master": master,
+            "disk_path": path.display().to_string(),
         });
         self.call("setup", request)
     }
