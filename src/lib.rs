@@ -32,3 +32,5 @@ pub mod state;
 pub mod alloc;
 pub mod clock;
 pub mod model;
+#[doc(hidden)]
+pub mod plant;

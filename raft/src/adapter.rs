@@ -178,16 +178,16 @@ impl RaftStateMachine<TypeConfig> for Adapter {
         S: Stream<Item = Result<EntryResponder<TypeConfig>, io::Error>> + Unpin + Send,
     {
         let burst_max = u64::try_from(APPLY_BURST_MAX.as_nanos()).unwrap_or(u64::MAX);
-        let mut since = clock::boot_ns();
+        let mut since = self.dir.world.boot_ns();
         while let Some(item) = entries.next().await {
             let (entry, responder) = item?;
             let reply = self.apply_one(entry)?;
             if let Some(responder) = responder {
                 responder.send(reply);
             }
-            if clock::boot_ns().saturating_sub(since) >= burst_max {
+            if self.dir.world.boot_ns().saturating_sub(since) >= burst_max {
                 tokio::task::yield_now().await;
-                since = clock::boot_ns();
+                since = self.dir.world.boot_ns();
             }
         }
         Ok(())
@@ -218,7 +218,7 @@ impl RaftStateMachine<TypeConfig> for Adapter {
             // Only now: a file that the machine cannot read must not become the current one.
             dir.adopt(&snapshot.path)
         };
-        let installed = tokio::task::spawn_blocking(install).await.map_err(io::Error::other)?;
+        let installed = self.dir.world.blocking(install).await.map_err(io::Error::other)?;
         let file = installed.map_err(|e| {
             let text = format!("{e}; this node has stopped, {}", crate::error::REMEDY);
             (self.fatal)(text.clone());
@@ -269,7 +269,8 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
             Self::Finished(file) => file.clone(),
             Self::Frozen(frozen) => {
                 let frozen = frozen.take().ok_or_else(|| io::Error::other("built already"))?;
-                let write = tokio::task::spawn_blocking(move || frozen.write());
+                let world = frozen.dir.world.clone();
+                let write = world.blocking(move || frozen.write());
                 write.await.map_err(io::Error::other)?.map_err(io::Error::other)?
             }
         };

@@ -110,7 +110,8 @@ impl Compactor {
         let covered = self.applied.current().file.and_then(|file| file.meta.last_log_id);
         if covered != Some(last) {
             let dir = self.dir.clone();
-            let file = behind(move || dir.write(&meta, save)).await?.map_err(|e| e.to_string())?;
+            let write = self.dir.world.behind(move || dir.write(&meta, save));
+            let file = write.await?.map_err(|e| e.to_string())?;
             self.applied.set_current(file);
             self.raft.trigger().snapshot().await.map_err(|e| e.to_string())?;
         }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::types::NodeId;
+use crate::world::World;
 
 /// Largest entry that can be proposed.
 pub const ENTRY_BYTES_MAX: usize = 16 << 20;
@@ -81,6 +82,9 @@ pub struct Config {
     pub store_cache_bytes: u64,
     /// How long a raft snapshot transfer may stand still before it is given up.
     pub snapshot_idle: Duration,
+    /// The machine, or a simulation.
+    #[doc(hidden)]
+    pub world: World,
 }
 
 impl Config {
@@ -109,6 +113,7 @@ impl Config {
             log_cache_bytes: 64 << 20,
             store_cache_bytes: 64 << 20,
             snapshot_idle: Duration::from_secs(20),
+            world: World::default(),
         }
     }
 

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::error::OpenError;
+use crate::files::{Disk, How, write_file};
 use crate::record::{self, RecordError};
 use crate::types::NodeId;
 
@@ -35,21 +36,23 @@ pub(crate) struct Identity {
 pub(crate) struct DataDir {
     root: PathBuf,
     pub(crate) identity: Identity,
-    /// The lock lives as long as this file is open.
-    _lock: File,
+    /// The lock lives as long as this file is open. A simulated directory has one user.
+    _lock: Option<File>,
 }
 
 impl DataDir {
     /// Locks the directory and checks or writes its identity.
     pub(crate) fn open(config: &Config) -> Result<Self, OpenError> {
         let root = config.data_dir.clone();
-        std::fs::create_dir_all(&root).map_err(OpenError::io("create data directory", &root))?;
+        let disk = config.world.disk();
+        disk.create_dir_all(&root).map_err(OpenError::io("create data directory", &root))?;
         // Before locking: a directory that is not ours is not even touched by a lock.
-        check(read_identity(&root)?, config)?;
-        let lock = lock(&root)?;
-        let identity = match check(read_identity(&root)?, config)? {
+        check(read_identity(&*disk, &root)?, config)?;
+        let is_machine = config.world.simulation().is_none();
+        let lock = if is_machine { Some(lock(&root)?) } else { None };
+        let identity = match check(read_identity(&*disk, &root)?, config)? {
             Some(identity) => identity,
-            None => create_identity(&root, config)?,
+            None => create_identity(&*disk, &root, config)?,
         };
         Ok(Self { root, identity, _lock: lock })
     }
@@ -102,13 +105,13 @@ fn lock(root: &Path) -> Result<File, OpenError> {
     Ok(file)
 }
 
-fn read_identity(root: &Path) -> Result<Option<Identity>, OpenError> {
+fn read_identity(disk: &dyn Disk, root: &Path) -> Result<Option<Identity>, OpenError> {
     let path = root.join("identity");
-    let file = match File::open(&path) {
+    let file = match disk.open(&path, How::Read) {
         Ok(file) => file,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             for part in ["log", "snapshot"] {
-                if root.join(part).exists() {
+                if disk.exists(&root.join(part)) {
                     let detail = format!("the file is missing although {part}/ exists");
                     return Err(OpenError::damaged("identity", path, detail));
                 }
@@ -117,8 +120,7 @@ fn read_identity(root: &Path) -> Result<Option<Identity>, OpenError> {
         }
         Err(source) => return Err(OpenError::Io { what: "open", path, source }),
     };
-    let mut bytes = Vec::new();
-    file.take(IDENTITY_BYTES_MAX).read_to_end(&mut bytes).map_err(OpenError::io("read", &path))?;
+    let bytes = file.read_start(IDENTITY_BYTES_MAX).map_err(OpenError::io("read", &path))?;
     match record::open::<Identity>(&bytes) {
         Ok(identity) if identity.format > FORMAT => Err(OpenError::NewerFormat {
             dir: root.to_owned(),
@@ -154,7 +156,7 @@ fn check(found: Option<Identity>, config: &Config) -> Result<Option<Identity>, O
     Ok(Some(identity))
 }
 
-fn create_identity(root: &Path, config: &Config) -> Result<Identity, OpenError> {
+fn create_identity(disk: &dyn Disk, root: &Path, config: &Config) -> Result<Identity, OpenError> {
     let identity = Identity {
         format: FORMAT,
         cluster_id: config.cluster_id.clone(),
@@ -163,18 +165,8 @@ fn create_identity(root: &Path, config: &Config) -> Result<Identity, OpenError> 
     };
     let path = root.join("identity");
     let bytes = record::seal(&identity).map_err(|e| OpenError::damaged("identity", &path, e))?;
-    write_file(&path, &bytes).map_err(OpenError::io("write", &path))?;
+    write_file(disk, &path, &bytes).map_err(OpenError::io("write", &path))?;
     Ok(identity)
-}
-
-/// Writes a small file so that a crash leaves the old one or the new one.
-pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let temp = path.with_extension("tmp");
-    let mut file = File::create(&temp)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&temp, path)?;
-    sync_parent(path)
 }
 
 /// Makes a rename or a new file in the parent directory of `path` durable.

@@ -15,9 +15,10 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::clock::{self, Nanos};
+use crate::clock::Nanos;
 use crate::status::{Peer, Role};
 use crate::types::{Metrics, NodeId, term_of};
+use crate::world::World;
 
 /// Taken off the lease for what clocks and scheduling may be wrong by.
 const MARGIN: Duration = Duration::from_millis(20);
@@ -54,11 +55,11 @@ struct Offsets {
 }
 
 impl Offsets {
-    fn now() -> Self {
-        let monotonic = i128::from(clock::monotonic_ns());
+    fn now(world: &World) -> Self {
+        let monotonic = i128::from(world.monotonic_ns());
         Self {
-            boot: i128::from(clock::boot_ns()) - monotonic,
-            wall: i128::from(clock::wall_ns()) - monotonic,
+            boot: i128::from(world.boot_ns()) - monotonic,
+            wall: i128::from(world.wall_ns()) - monotonic,
         }
     }
 }
@@ -78,18 +79,20 @@ pub(crate) struct LeaseCell {
     guard: Mutex<Guard>,
     node_id: NodeId,
     lease: Duration,
+    world: World,
     role: watch::Sender<Role>,
 }
 
 impl LeaseCell {
-    pub(crate) fn new(node_id: NodeId, lease: Duration) -> Self {
-        let guard = Guard { offsets: Offsets::now(), floor: None, blocks: 0 };
+    pub(crate) fn new(node_id: NodeId, lease: Duration, world: World) -> Self {
+        let guard = Guard { offsets: Offsets::now(&world), floor: None, blocks: 0 };
         Self {
             until: AtomicU64::new(NEVER),
             term: AtomicU64::new(0),
             guard: Mutex::new(guard),
             node_id,
             lease,
+            world,
             role: watch::Sender::new(Role::Follower { term: 0, leader: None }),
         }
     }
@@ -98,7 +101,7 @@ impl LeaseCell {
     #[inline]
     pub(crate) fn get(&self) -> Option<ReadLease> {
         let until = self.until.load(Ordering::Acquire);
-        if until == NEVER || (until != FOREVER && clock::boot_ns() >= until) {
+        if until == NEVER || (until != FOREVER && self.world.boot_ns() >= until) {
             return None;
         }
         Some(ReadLease::new(self.term.load(Ordering::Acquire)))
@@ -109,7 +112,7 @@ impl LeaseCell {
         match self.until.load(Ordering::Acquire) {
             NEVER => None,
             FOREVER => Some(Duration::MAX),
-            until => until.checked_sub(clock::boot_ns()).map(Duration::from_nanos),
+            until => until.checked_sub(self.world.boot_ns()).map(Duration::from_nanos),
         }
     }
 
@@ -192,13 +195,13 @@ impl LeaseCell {
             return NEVER;
         }
         let left = u64::try_from(left.as_nanos()).unwrap_or(0);
-        clock::boot_ns().saturating_add(left)
+        self.world.boot_ns().saturating_add(left)
     }
 
     /// Notices that the machine slept: then tokio's clock, which ages acknowledgements, stood
     /// still while the other nodes' clocks went on.
     fn notice_jump(&self, guard: &mut Guard) {
-        let now = Offsets::now();
+        let now = Offsets::now(&self.world);
         let jump = i128::try_from(JUMP.as_nanos()).unwrap_or(i128::MAX);
         let slept = now.boot - guard.offsets.boot > jump;
         let paused = now.wall - guard.offsets.wall > jump;
@@ -228,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_lease_is_never_valid_before_it_was_earned_or_while_it_is_blocked() {
-        let cell = LeaseCell::new(1, Duration::from_secs(1));
+        let cell = LeaseCell::new(1, Duration::from_secs(1), World::default());
         assert_eq!(cell.get(), None);
         cell.until.store(FOREVER, Ordering::Release);
         cell.term.store(4, Ordering::Release);
@@ -241,8 +244,8 @@ mod tests {
 
     #[test]
     fn a_lease_runs_out_by_itself() {
-        let cell = LeaseCell::new(1, Duration::from_secs(1));
-        cell.until.store(clock::boot_ns() + 5_000_000, Ordering::Release);
+        let cell = LeaseCell::new(1, Duration::from_secs(1), World::default());
+        cell.until.store(cell.world.boot_ns() + 5_000_000, Ordering::Release);
         assert!(cell.get().is_some());
         while cell.get().is_some() {
             std::thread::yield_now();

@@ -20,6 +20,7 @@ mod compact;
 mod config;
 mod dir;
 mod error;
+mod files;
 mod lease;
 mod log;
 mod machine;
@@ -34,15 +35,22 @@ mod snapshot_file;
 mod status;
 mod stop;
 mod types;
+mod world;
 
 pub use config::{
     CLUSTER_ID_BYTES_MAX, Config, ConfigError, Durability, ENTRY_BYTES_MAX,
     PROPOSALS_IN_FLIGHT_MAX, TlsFiles,
 };
 pub use error::{AdminError, OpenError, ProposeError, ReadError};
+#[doc(hidden)]
+pub use files::{Disk, DiskFile, How};
 pub use lease::ReadLease;
+#[doc(hidden)]
+pub use log::memory::MemoryLog;
 pub use machine::{Machine, MachineError};
 pub use node::Node;
 pub use status::{LogPointers, Member, Peer, Role, Status};
 pub use stop::StopRefused;
 pub use types::NodeId;
+#[doc(hidden)]
+pub use world::{ReadHalf, Surroundings, World, WriteHalf};

@@ -21,7 +21,6 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::adapter::{Adapter, Applied};
-use crate::clock;
 use crate::compact::{Answer, Compactor};
 use crate::config::{Config, ENTRY_BYTES_MAX, PROPOSALS_IN_FLIGHT_MAX};
 use crate::dir::DataDir;
@@ -36,6 +35,7 @@ use crate::net::transfer::Inbox;
 use crate::open::{self, Stored};
 use crate::status::{self, LogPointers, Member, Peer, Role, Status};
 use crate::types::{CommittedLeaderId, EntryBytes, Metrics, TypeConfig};
+use crate::world::Listener;
 
 /// How long a sole voter may take from start to leading; it takes milliseconds.
 const SOLE_START_MAX: Duration = Duration::from_secs(30);
@@ -123,7 +123,8 @@ impl<M: Machine> Node<M> {
     /// Not safe: drop the future only to end the process.
     pub async fn open(config: Config, machine: Arc<M>) -> Result<Self, OpenError> {
         config.validate()?;
-        let listener = match config.listen {
+        let is_machine = config.world.simulation().is_none();
+        let listener = match config.listen.filter(|_| is_machine) {
             Some(addr) => Some(
                 TcpListener::bind(addr)
                     .await
@@ -145,6 +146,11 @@ impl<M: Machine> Node<M> {
         machine: Arc<M>,
     ) -> Result<Self, OpenError> {
         config.validate()?;
+        let simulated = config.world.simulation().filter(|_| config.listen.is_some());
+        let listener = match simulated {
+            Some(simulation) => Some(Listener::Simulated(Arc::clone(simulation))),
+            None => listener.map(Listener::Tcp),
+        };
         let inner = start(listener, config, Arc::new(Erased(machine))).await?;
         Ok(Self { inner, machine: PhantomData })
     }
@@ -223,14 +229,16 @@ impl<M: Machine> Node<M> {
 }
 
 async fn start(
-    listener: Option<TcpListener>,
+    listener: Option<Listener>,
     config: Config,
     machine: Arc<dyn ErasedMachine>,
 ) -> Result<Arc<Inner>, OpenError> {
     let fatal = watch::Sender::new(None);
     let (stored_config, stored_fatal) = (config.clone(), fatal.clone());
     let load = move || open::open_stored(&stored_config, machine, &stored_fatal);
-    let stored = tokio::task::spawn_blocking(load)
+    let stored = config
+        .world
+        .blocking(load)
         .await
         .map_err(|e| OpenError::Raft(format!("opening was interrupted: {e}")))??;
     let Stored { dir, log, snapshots, adapter, peers } = stored;
@@ -252,11 +260,11 @@ async fn start(
             peers,
             raft: raft.clone(),
             inbox: Inbox::new(snapshots.clone()),
-            gate_until: if gate == 0 { 0 } else { clock::boot_ns().saturating_add(gate) },
+            gate_until: if gate == 0 { 0 } else { config.world.boot_ns().saturating_add(gate) },
         };
         workers.spawn(server::serve(listener, Arc::new(server)));
     }
-    let lease = Arc::new(LeaseCell::new(config.node_id, config.lease()));
+    let lease = Arc::new(LeaseCell::new(config.node_id, config.lease(), config.world.clone()));
     let compactor =
         Compactor::new(&config, raft.clone(), log.clone(), Arc::clone(&applied), snapshots);
     let snapshot_error = Arc::clone(&compactor.error);
@@ -291,7 +299,8 @@ async fn start(
 fn gate(config: &Config, log: &LogStore) -> Duration {
     let confirmed = log.vote().is_some_and(|vote| vote.committed);
     let alone = config.peers.len() < 2 && !config.join && config.listen.is_none();
-    if confirmed && !alone { config.lease() } else { Duration::ZERO }
+    let is_skipped = config.world.simulation().is_some_and(|world| world.is_gate_skipped());
+    if confirmed && !alone && !is_skipped { config.lease() } else { Duration::ZERO }
 }
 
 async fn open_gate(raft: Raft<TypeConfig, Adapter>, gate: Duration) {
@@ -377,6 +386,7 @@ impl Inner {
         let mut role = self.lease.role();
         let mut fatal = self.fatal.subscribe();
         tokio::select! {
+            biased;
             led = tokio::time::timeout(SOLE_START_MAX, role.wait_for(Role::is_ready_leader)) => {
                 led.map(|_| ()).map_err(|_| broken(&"the only voter did not become leader"))
             }

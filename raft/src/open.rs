@@ -42,7 +42,7 @@ pub(crate) fn open_stored(
     fatal: &watch::Sender<Option<String>>,
 ) -> Result<Stored, OpenError> {
     let dir = DataDir::open(config)?;
-    let snapshots = SnapshotDir::open(dir.snapshot())?;
+    let snapshots = SnapshotDir::open(config.world.clone(), dir.snapshot())?;
     let note = fatal.clone();
     let fail = Box::new(move |reason: String| {
         note.send_if_modified(|old| old.is_none() && old.replace(reason).is_none());

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
+use crate::files::Machine;
 use crate::log::row::{self, Assembler};
 use crate::machine::{AnyReply, ErasedMachine, MachineError, SaveFn};
 use crate::net::frame::{self, BODY_BYTES_MAX, Frame, HEAD_BYTES, Kind};
@@ -101,7 +102,7 @@ fn raft_snapshot_file(bytes: &[u8]) {
     let name = format!("probe-{}-{number}.raftsnap", std::process::id());
     let path = std::env::temp_dir().join(name);
     if std::fs::write(&path, bytes).is_ok()
-        && let Ok(file) = SnapshotFile::open(&path)
+        && let Ok(file) = SnapshotFile::open(&Machine, &path)
     {
         let _ = file.verify();
         let _ = file.load_into(&Sink);

@@ -7,19 +7,18 @@
 //! Form: `magic 8 | sealed MetaRecord | content | trailer`, trailer = `content length u64 LE |
 //! crc32 of the content u32 LE | magic 8`. Name: `<index, 20 digits>-<term>.raftsnap`.
 
-use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::BufMut;
 
-use crate::dir::sync_parent;
 use crate::error::OpenError;
+use crate::files::{Appending, Disk, DiskFile, How};
 use crate::machine::{ErasedMachine, MachineError, SaveFn};
 use crate::record::{self, MetaRecord, RECORD_BYTES_MAX, RecordError, SEAL_BYTES};
 use crate::types::{SnapshotMeta, term_of};
+use crate::world::World;
 
 const MAGIC: &[u8; 8] = b"RAFTSNP1";
 const TRAILER_BYTES: u64 = 20;
@@ -67,24 +66,22 @@ pub(crate) struct SnapshotFile {
     pub(crate) meta: SnapshotMeta,
     /// Bytes of the whole file.
     pub(crate) bytes: u64,
-    pub(crate) file: Arc<File>,
+    pub(crate) file: Arc<dyn DiskFile>,
     content_at: u64,
 }
 
 impl SnapshotFile {
     /// Opens a file and checks head and trailer, not the content.
-    pub(crate) fn open(path: &Path) -> Result<Self, SnapshotError> {
+    pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<Self, SnapshotError> {
         let io = SnapshotError::io(path);
-        let mut file = File::open(path).map_err(&io)?;
-        let bytes = file.metadata().map_err(&io)?.len();
-        let mut magic = [0; 8];
-        if file.read_exact(&mut magic).is_err() || &magic != MAGIC {
+        let file = disk.open(path, How::Read).map_err(&io)?;
+        let bytes = file.size().map_err(&io)?;
+        let limit = (MAGIC.len() + SEAL_BYTES + RECORD_BYTES_MAX) as u64;
+        let start = file.read_start(limit).map_err(&io)?;
+        let Some(head) = start.strip_prefix(MAGIC) else {
             return SnapshotError::damaged(path, "it does not begin as one");
-        }
-        let mut head = Vec::new();
-        let limit = (SEAL_BYTES + RECORD_BYTES_MAX) as u64;
-        (&file).take(limit).read_to_end(&mut head).map_err(&io)?;
-        let (meta, rest) = match record::open_prefix::<MetaRecord>(&head) {
+        };
+        let (meta, rest) = match record::open_prefix::<MetaRecord>(head) {
             Ok((meta, rest)) => (meta, rest.len()),
             Err(e) => return SnapshotError::damaged(path, format!("head: {e}")),
         };
@@ -93,7 +90,7 @@ impl SnapshotFile {
             Ok(meta) => meta,
             Err(e) => return SnapshotError::damaged(path, format!("head: {e}")),
         };
-        let this = Self { path: path.to_owned(), meta, bytes, file: Arc::new(file), content_at };
+        let this = Self { path: path.to_owned(), meta, bytes, file, content_at };
         this.trailer()?;
         Ok(this)
     }
@@ -159,7 +156,7 @@ impl SnapshotFile {
 
 /// Reads a part of a file without moving the position that all users of the handle share.
 struct Part {
-    file: Arc<File>,
+    file: Arc<dyn DiskFile>,
     at: u64,
     left: u64,
 }
@@ -179,27 +176,30 @@ impl Read for Part {
 #[derive(Debug, Clone)]
 pub(crate) struct SnapshotDir {
     dir: PathBuf,
+    pub(crate) world: World,
 }
 
 impl SnapshotDir {
     /// Creates the directory and removes what a crash left half-written; blocking.
-    pub(crate) fn open(dir: PathBuf) -> Result<Self, OpenError> {
-        std::fs::create_dir_all(&dir).map_err(OpenError::io("create directory", &dir))?;
-        for path in list(&dir).map_err(OpenError::io("read directory", &dir))? {
+    pub(crate) fn open(world: World, dir: PathBuf) -> Result<Self, OpenError> {
+        let disk = world.disk();
+        disk.create_dir_all(&dir).map_err(OpenError::io("create directory", &dir))?;
+        for path in disk.list(&dir).map_err(OpenError::io("read directory", &dir))? {
             if path.extension().is_some_and(|e| e == "tmp") {
-                std::fs::remove_file(&path).map_err(OpenError::io("remove", &path))?;
+                disk.remove(&path).map_err(OpenError::io("remove", &path))?;
             }
         }
-        Ok(Self { dir })
+        Ok(Self { dir, world })
     }
 
     /// Opens the newest raft snapshot. It was complete before it got its name, so a damaged one
     /// is not skipped for an older one: the log after that is gone. Blocking.
     pub(crate) fn newest(&self) -> Result<Option<SnapshotFile>, SnapshotError> {
-        let mut files = list(&self.dir).map_err(SnapshotError::io(&self.dir))?;
+        let disk = self.world.disk();
+        let mut files = disk.list(&self.dir).map_err(SnapshotError::io(&self.dir))?;
         files.retain(|path| path.extension().is_some_and(|e| e == SUFFIX));
         files.sort();
-        files.last().map(|path| SnapshotFile::open(path)).transpose()
+        files.last().map(|path| SnapshotFile::open(&*disk, path)).transpose()
     }
 
     /// A path for a file in the making.
@@ -214,10 +214,11 @@ impl SnapshotDir {
         save: SaveFn,
     ) -> Result<SnapshotFile, SnapshotError> {
         let temp = self.temp("writing");
-        let written = write_temp(&temp, meta, save).map_err(SnapshotError::io(&temp));
+        let disk = self.world.disk();
+        let written = write_temp(&*disk, &temp, meta, save).map_err(SnapshotError::io(&temp));
         if let Err(e) = written {
             // Half a file helps nobody and may be what filled the disk.
-            let _ = std::fs::remove_file(&temp);
+            let _ = disk.remove(&temp);
             return Err(e);
         }
         self.adopt(&temp)
@@ -225,28 +226,36 @@ impl SnapshotDir {
 
     /// Makes a complete, synced file the current one and removes older ones; blocking.
     pub(crate) fn adopt(&self, temp: &Path) -> Result<SnapshotFile, SnapshotError> {
-        let meta = SnapshotFile::open(temp)?.meta;
+        let disk = self.world.disk();
+        let meta = SnapshotFile::open(&*disk, temp)?.meta;
         let (index, term) = meta.last_log_id.as_ref().map_or((0, 0), |id| (id.index, term_of(id)));
         let path = self.dir.join(format!("{index:020}-{term}.{SUFFIX}"));
-        std::fs::rename(temp, &path).map_err(SnapshotError::io(temp))?;
-        sync_parent(&path).map_err(SnapshotError::io(&path))?;
-        for old in list(&self.dir).map_err(SnapshotError::io(&self.dir))? {
+        disk.rename(temp, &path).map_err(SnapshotError::io(temp))?;
+        disk.sync_parent(&path).map_err(SnapshotError::io(&path))?;
+        for old in disk.list(&self.dir).map_err(SnapshotError::io(&self.dir))? {
             if old != path && old.extension().is_some_and(|e| e == SUFFIX) && old < path {
-                std::fs::remove_file(&old).map_err(SnapshotError::io(&old))?;
+                disk.remove(&old).map_err(SnapshotError::io(&old))?;
             }
         }
-        SnapshotFile::open(&path)
+        SnapshotFile::open(&*disk, &path)
+    }
+
+    /// Opens a file that has been received; blocking.
+    pub(crate) fn open_file(&self, path: &Path) -> Result<SnapshotFile, SnapshotError> {
+        SnapshotFile::open(&*self.world.disk(), path)
     }
 }
 
-fn list(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
-    std::fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.path())).collect()
-}
-
-fn write_temp(temp: &Path, meta: &SnapshotMeta, save: SaveFn) -> std::io::Result<()> {
+fn write_temp(
+    disk: &dyn Disk,
+    temp: &Path,
+    meta: &SnapshotMeta,
+    save: SaveFn,
+) -> std::io::Result<()> {
     let head = record::seal(&MetaRecord::from(meta))
         .map_err(|e: RecordError| std::io::Error::other(e.to_string()))?;
-    let mut file = BufWriter::with_capacity(BUFFER_BYTES, File::create(temp)?);
+    let to = Appending { file: disk.open(temp, How::Create)?, at: 0 };
+    let mut file = BufWriter::with_capacity(BUFFER_BYTES, to);
     file.write_all(MAGIC)?;
     file.write_all(&head)?;
     let mut content = Counting { to: &mut file, bytes: 0, hasher: crc32fast::Hasher::new() };
@@ -257,7 +266,7 @@ fn write_temp(temp: &Path, meta: &SnapshotMeta, save: SaveFn) -> std::io::Result
     trailer.put_u32_le(crc);
     trailer.extend_from_slice(MAGIC);
     file.write_all(&trailer)?;
-    file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()
+    file.into_inner().map_err(std::io::IntoInnerError::into_error)?.file.sync()
 }
 
 /// Counts and sums what passes through.

@@ -102,7 +102,8 @@ impl MasterNode {
     }
 
     /// As [`MasterNode::open`], driven by the caller.
-    pub(crate) async fn open_driven(
+    #[doc(hidden)]
+    pub async fn open_driven(
         raft: mooncake_ha_raft::Config,
         settings: NodeSettings,
         clock: Arc<dyn Clock>,

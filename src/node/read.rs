@@ -10,6 +10,7 @@ use super::MasterNode;
 use super::error::NodeError;
 use crate::model::object::Fenced;
 use crate::model::{Deadline, Descriptor, ErrorCode, Millis, Object, Tenant};
+use crate::plant::{Bug, is_planted};
 use crate::state::table::table_hash;
 use crate::state::view::{Directory, View};
 
@@ -173,11 +174,16 @@ impl LeaderGuard<'_> {
         self.look(tenant, key, |object| object.is_some_and(|object| self.directory.exists(object)))
     }
 
+    fn grant(&self, object: &Object) -> MaybeFenced<()> {
+        let granted = object.lease.grant(self.lease_until);
+        if is_planted(Bug::LeaseAfterFence) { Ok(()) } else { granted }
+    }
+
     /// Whether a key is readable; grants a read lease to it and its group if so. Errors: a removal is being decided.
     pub fn exists(&self, tenant: &Tenant, key: &[u8]) -> MaybeFenced<bool> {
         let group = self.look(tenant, key, |object| match object {
             Some(object) if self.directory.is_readable(object) => {
-                object.lease.grant(self.lease_until).map(|()| Some(object.group))
+                self.grant(object).map(|()| Some(object.group))
             }
             _ => Ok(None),
         })?;
@@ -199,7 +205,7 @@ impl LeaderGuard<'_> {
                 let not_ready = ErrorCode::ReplicaIsNotReady;
                 return Ok(Err(if exists { not_ready } else { ErrorCode::ObjectNotFound }));
             }
-            object.lease.grant(self.lease_until)?;
+            self.grant(object)?;
             let found = Found { replicas, checksum: object.checksum(), size: object.size };
             Ok(Ok((found, object.group)))
         })?;

@@ -4,7 +4,7 @@
 //! protocol 1.4). Bounds: a frame, the unsent answers, the time that half a frame or an unread answer may
 //! stand still.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -95,6 +95,19 @@ pub async fn serve(
             }
         }
     }
+}
+
+/// Answers the first frame of `input`, if it is complete.
+pub async fn answer_first(
+    service: &Service,
+    input: &[u8],
+) -> Result<Option<(usize, Vec<u8>)>, Closed> {
+    let Some((head, length)) = RequestHead::parse(input)? else { return Ok(None) };
+    let Some(frame) = input.get(..length) else { return Ok(None) };
+    let mut output = Vec::new();
+    let mut caller = Caller::at(IpAddr::V4(Ipv4Addr::LOCALHOST), &service.releases);
+    answer(service, &mut caller, &head, frame, &mut output).await?;
+    Ok(Some((length, output)))
 }
 
 /// Handles every complete frame of `input`; returns whether there was one.

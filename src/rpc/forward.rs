@@ -12,8 +12,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use super::client::{RawConnection, ResponseFrame};
+use super::client::ResponseFrame;
+use super::road::{Line, Road, Tcp};
 use crate::node::MasterNode;
+use crate::plant::{Bug, is_planted};
 use crate::wire::Function;
 use crate::wire::frame::{REQUEST_HEAD_BYTES, RESPONSE_HEAD_BYTES};
 use crate::wire::older::Release;
@@ -59,13 +61,24 @@ pub enum ForwardError {
 }
 
 /// Connections to leaders.
-#[derive(Default)]
 pub struct Forwarder {
-    idle: Mutex<HashMap<Arc<str>, Vec<RawConnection>>>,
+    road: Box<dyn Road>,
+    idle: Mutex<HashMap<Arc<str>, Vec<Box<dyn Line>>>>,
     calls: AtomicU64,
 }
 
+impl Default for Forwarder {
+    fn default() -> Self {
+        Forwarder::new(Box::new(Tcp))
+    }
+}
+
 impl Forwarder {
+    /// A forwarder that reaches leaders by a road.
+    pub fn new(road: Box<dyn Road>) -> Self {
+        Forwarder { road, idle: Mutex::default(), calls: AtomicU64::new(0) }
+    }
+
     /// Calls that this node has passed on, or tried to.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
@@ -89,11 +102,11 @@ impl Forwarder {
             None => (self.connect(&leader).await?, true),
         };
         let mut answer =
-            unless_another_leads(node, &leader, exchange(&mut connection, &marked)).await;
+            unless_another_leads(node, &leader, exchange(&mut *connection, &marked)).await;
         if answer.is_none() && !is_fresh && function.is_some_and(is_repeatable) {
             // A connection that stood idle may have been closed meanwhile.
             connection = self.connect(&leader).await?;
-            answer = unless_another_leads(node, &leader, exchange(&mut connection, &marked)).await;
+            answer = unless_another_leads(node, &leader, exchange(&mut *connection, &marked)).await;
         }
         match answer {
             Some(answer) if is_refusal(&answer) => Err(ForwardError::NotDone(leader)),
@@ -101,28 +114,30 @@ impl Forwarder {
                 self.give_back(leader, connection);
                 Ok(answer)
             }
-            None if function.is_some_and(is_repeatable) => Err(ForwardError::NotDone(leader)),
+            None if function.is_some_and(is_repeatable) || is_planted(Bug::ForwardTwice) => {
+                Err(ForwardError::NotDone(leader))
+            }
             None => Err(ForwardError::OutcomeUnknown(leader)),
         }
     }
 
-    async fn connect(&self, leader: &Arc<str>) -> Result<RawConnection, ForwardError> {
+    async fn connect(&self, leader: &Arc<str>) -> Result<Box<dyn Line>, ForwardError> {
         let not_done = || ForwardError::NotDone(Arc::clone(leader));
-        let connected = timeout(CONNECT_MAX, RawConnection::connect(&**leader)).await;
+        let connected = timeout(CONNECT_MAX, self.road.connect(leader)).await;
         connected.map_err(|_| not_done())?.map_err(|_| not_done())
     }
 
-    fn take_idle(&self, leader: &Arc<str>) -> Option<RawConnection> {
+    fn take_idle(&self, leader: &Arc<str>) -> Option<Box<dyn Line>> {
         let mut idle = self.idle.lock();
         // Connections to earlier leaders are of no use.
         idle.retain(|address, _| address == leader);
         let connections = idle.get_mut(leader)?;
         // The leader closes what stood idle for too long, or was restarted meanwhile. A write sent there would
         // count as one whose outcome is unknown, although it never arrived.
-        std::iter::from_fn(|| connections.pop()).find(RawConnection::is_idle)
+        std::iter::from_fn(|| connections.pop()).find(|line| line.is_idle())
     }
 
-    fn give_back(&self, leader: Arc<str>, connection: RawConnection) {
+    fn give_back(&self, leader: Arc<str>, connection: Box<dyn Line>) {
         let mut idle = self.idle.lock();
         let connections = idle.entry(leader).or_default();
         if connections.len() < IDLE_MAX {
@@ -180,12 +195,8 @@ fn mark(frame: &[u8], release: Release) -> Vec<u8> {
     marked
 }
 
-async fn exchange(connection: &mut RawConnection, frame: &[u8]) -> Option<ResponseFrame> {
-    let answer = async {
-        connection.send(frame).await.ok()?;
-        connection.receive().await.ok()?
-    };
-    timeout(ANSWER_MAX, answer).await.ok()?
+async fn exchange(connection: &mut dyn Line, frame: &[u8]) -> Option<ResponseFrame> {
+    timeout(ANSWER_MAX, connection.exchange(frame)).await.ok()?
 }
 
 fn is_refusal(answer: &ResponseFrame) -> bool {

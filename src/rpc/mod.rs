@@ -12,6 +12,8 @@ mod handlers;
 mod not_built;
 mod older;
 mod release;
+#[doc(hidden)]
+pub mod road;
 mod tally;
 mod tenancy;
 
@@ -19,6 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use connection::Closed;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -83,6 +86,22 @@ impl Service {
     pub fn assuming(mut self, release: Release) -> Self {
         self.releases = release::Releases::assuming(release);
         self
+    }
+
+    /// The same service, which reaches the leader by another road than TCP.
+    #[doc(hidden)]
+    pub fn with_road(mut self, road: Box<dyn road::Road>) -> Self {
+        self.forwarder = forward::Forwarder::new(road);
+        self
+    }
+
+    /// Answers the first request in `input` as on a connection: its length and the answer's bytes. `None`: it is not
+    /// complete yet.
+    ///
+    /// Errors: the connection is to be closed; see [`Closed`].
+    #[doc(hidden)]
+    pub async fn answer(&self, input: &[u8]) -> Result<Option<(usize, Vec<u8>)>, Closed> {
+        connection::answer_first(self, input).await
     }
 
     /// Calls passed on to a leader so far.

@@ -9,6 +9,7 @@ use super::reply::Reply;
 use super::{State, encode};
 use crate::alloc::Rng;
 use crate::model::Millis;
+use crate::plant::{Bug, is_planted};
 
 impl State {
     /// Applies the bytes of one entry.
@@ -73,6 +74,9 @@ impl State {
             }
             Command::Lead(told) => {
                 Leadership::follow(&mut self.leadership, told);
+                if is_planted(Bug::DropPendingPins) {
+                    self.plant_drop_pending();
+                }
                 Reply::Done
             }
             Command::TransferStart(start) => Reply::Transfer(self.transfer_start(start, rng)),

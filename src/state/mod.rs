@@ -25,6 +25,7 @@ pub mod image;
 pub mod interner;
 pub mod leadership;
 pub mod metadata;
+mod planted;
 pub mod presence;
 mod put;
 mod remove;

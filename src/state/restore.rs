@@ -16,6 +16,7 @@ use super::State;
 use super::command::Key;
 use super::guard::Guard;
 use crate::model::{ClientId, ErrorCode, Millis, Segment, SegmentId, SegmentIdx};
+use crate::plant::{Bug, is_planted};
 
 /// Bytes of the image in one part at most, so that no entry is large.
 pub const PART_BYTES_MAX: usize = 256 << 10;
@@ -287,10 +288,15 @@ impl State {
             preloaded.attempt == finish.attempt && preloaded.crc32 == stage.begin.crc32
         };
         let restored = match preloaded.filter(is_same) {
-            Some(preloaded) => preloaded.state,
-            None => State::load(&mut image)
-                .map_err(|error| RestoreRefused::Damaged(error.to_string()))?,
+            Some(preloaded) => Ok(preloaded.state),
+            None => {
+                State::load(&mut image).map_err(|error| RestoreRefused::Damaged(error.to_string()))
+            }
         };
+        if restored.is_err() && is_planted(Bug::KeepIndex) {
+            self.plant_kept_index();
+        }
+        let restored = restored?;
         self.take_over(restored, finish.leases_until);
         self.restore.record = Some(RestoreRecord {
             at: self.clock,

@@ -46,7 +46,8 @@ impl StoreBuilder<TypeConfig, LogStore, Adapter, tempfile::TempDir> for Builder 
         let mark = dir.path().join("mark");
         let fatal = watch::Sender::new(None);
         let log = LogStore::open(&dir.path().join("log"), &mark, &config, fatal);
-        let snapshots = SnapshotDir::open(dir.path().join("snapshot")).unwrap();
+        let snapshots =
+            SnapshotDir::open(config.world.clone(), dir.path().join("snapshot")).unwrap();
         let machine = Arc::new(Erased(Arc::new(Nothing)));
         let adapter = Adapter::open(machine, snapshots, Box::new(|_| {})).unwrap();
         Ok((dir, log.unwrap(), adapter))

@@ -8,14 +8,13 @@
 //!
 //! Form: a sealed record of `next index u64 | term of the vote u64` at the start of the file.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dir::sync_parent;
 use crate::error::OpenError;
+use crate::files::{Disk, DiskFile, How};
 use crate::record::{self, SEAL_BYTES};
 
 /// What the log must hold at least.
@@ -33,24 +32,18 @@ const MARK_BYTES: usize = SEAL_BYTES + 16;
 /// The open file.
 pub(crate) struct Mark {
     path: PathBuf,
-    file: File,
+    file: Arc<dyn DiskFile>,
     least: Least,
 }
 
 impl Mark {
     /// Opens or creates the file. A mark that cannot be read is no mark: it says nothing, and a
     /// crash may leave it so.
-    pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
-        let fresh = !path.exists();
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(OpenError::io("open", path))?;
+    pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<Self, OpenError> {
+        let fresh = !disk.exists(path);
+        let file = disk.open(path, How::Update).map_err(OpenError::io("open", path))?;
         if fresh {
-            sync_parent(path).map_err(OpenError::io("sync directory of", path))?;
+            disk.sync_parent(path).map_err(OpenError::io("sync directory of", path))?;
         }
         let mut bytes = [0; MARK_BYTES];
         let least = match file.read_exact_at(&mut bytes, 0) {
@@ -82,12 +75,12 @@ impl Mark {
             return Ok(());
         }
         self.write(Least { next, ..self.least })?;
-        self.file.sync_data()
+        self.file.sync()
     }
 
     fn write(&mut self, to: Least) -> std::io::Result<()> {
         let bytes = record::seal(&to).map_err(|e| std::io::Error::other(e.to_string()))?;
-        self.file.write_all_at(&bytes, 0)?;
+        self.file.write_at(&bytes, 0)?;
         self.least = to;
         Ok(())
     }
@@ -96,20 +89,21 @@ impl Mark {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::Machine;
 
     #[test]
     fn a_mark_is_found_again_and_a_damaged_one_says_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mark");
-        let mut mark = Mark::open(&path).unwrap();
+        let mut mark = Mark::open(&Machine, &path).unwrap();
         assert_eq!(mark.least(), Least::default());
         mark.raise(Least { next: 9, term: 3 }).unwrap();
         mark.lower(7).unwrap();
         mark.lower(8).unwrap();
-        assert_eq!(Mark::open(&path).unwrap().least(), Least { next: 7, term: 3 });
+        assert_eq!(Mark::open(&Machine, &path).unwrap().least(), Least { next: 7, term: 3 });
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[12] ^= 1;
         std::fs::write(&path, bytes).unwrap();
-        assert_eq!(Mark::open(&path).unwrap().least(), Least::default());
+        assert_eq!(Mark::open(&Machine, &path).unwrap().least(), Least::default());
     }
 }

@@ -5,6 +5,8 @@
 //! on a runtime worker. Leaves to `writer.rs` the writing, to `store.rs` the bytes on disk.
 
 pub(crate) mod mark;
+pub(crate) mod memory;
+pub(crate) mod paced;
 pub(crate) mod row;
 pub(crate) mod store;
 pub(crate) mod tail;
@@ -15,7 +17,6 @@ use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -29,8 +30,9 @@ use crate::error::OpenError;
 use crate::log::mark::Mark;
 use crate::log::store::{Kept, LogBackend, SledLog, StoreError};
 use crate::log::tail::Tail;
-use crate::log::writer::Op;
+use crate::log::writer::{Op, Queue};
 use crate::types::{Entry, Flushed, LogId, TypeConfig, Vote};
+use crate::world::World;
 
 /// Bytes of entries in one read for replication or replay.
 const READ_BYTES_MAX: usize = 1 << 20;
@@ -54,6 +56,7 @@ pub(crate) struct Shared {
     pub(crate) vote: Mutex<Option<Vote>>,
     pub(crate) committed: Mutex<Committed>,
     fatal: watch::Sender<Option<String>>,
+    world: World,
 }
 
 impl Shared {
@@ -82,7 +85,7 @@ impl Shared {
 #[derive(Clone)]
 pub(crate) struct LogStore {
     shared: Arc<Shared>,
-    queue: Sender<Op>,
+    queue: Queue,
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
@@ -94,8 +97,11 @@ impl LogStore {
         config: &Config,
         fatal: watch::Sender<Option<String>>,
     ) -> Result<Self, OpenError> {
-        let mark = Mark::open(mark)?;
-        let store = Arc::new(SledLog::open(path, config.store_cache_bytes)?);
+        let mark = Mark::open(&*config.world.disk(), mark)?;
+        let store: Arc<dyn LogBackend> = match config.world.simulation() {
+            None => Arc::new(SledLog::open(path, config.store_cache_bytes)?),
+            Some(simulation) => Arc::new(simulation.log()),
+        };
         Self::with_store(path, store, mark, config, fatal)
     }
 
@@ -138,10 +144,11 @@ impl LogStore {
             vote: Mutex::new(vote),
             committed: Mutex::new(Committed { id: committed, dirty: false }),
             fatal,
+            world: config.world.clone(),
         });
         let (queue, thread) = writer::spawn(Arc::clone(&shared), mark, config.durability)
             .map_err(OpenError::io("start the writer of", path))?;
-        Ok(Self { shared, queue, thread: Arc::new(Mutex::new(Some(thread))) })
+        Ok(Self { shared, queue, thread: Arc::new(Mutex::new(thread)) })
     }
 
     /// Vote as last saved.
@@ -182,7 +189,7 @@ impl LogStore {
     /// Writes what is queued, syncs, and ends the writer thread.
     pub(crate) async fn stop(&self) -> Result<(), StoreError> {
         let (done, stopped) = oneshot::channel();
-        if self.queue.send(Op::Stop { done }).is_err() {
+        if !self.queue.send(Op::Stop { done }) {
             return Ok(());
         }
         let result = stopped.await.unwrap_or(Ok(()));
@@ -194,7 +201,7 @@ impl LogStore {
         // Closes the store even if somebody still holds this log, so that the directory is free.
         let store = self.shared.store.write().take();
         let path = self.shared.path.clone();
-        let released = tokio::task::spawn_blocking(move || {
+        let released = self.shared.world.blocking(move || {
             drop(store);
             store::wait_until_free(&path)
         });
@@ -210,7 +217,10 @@ impl LogStore {
     }
 
     fn send(&self, op: Op) -> io::Result<()> {
-        self.queue.send(op).map_err(|_| io::Error::other("the raft log's writer has stopped"))
+        match self.queue.send(op) {
+            true => Ok(()),
+            false => Err(io::Error::other("the raft log's writer has stopped")),
+        }
     }
 
     /// Entries of `[from, to)`, oldest first, until about `bytes_max`; blocking.
@@ -265,7 +275,7 @@ impl LogStore {
         }
         let this = self.clone();
         let read = move || this.read_blocking(from, to, bytes_max);
-        Ok(tokio::task::spawn_blocking(read).await.map_err(io::Error::other)??)
+        Ok(self.shared.world.blocking(read).await.map_err(io::Error::other)??)
     }
 }
 

@@ -16,6 +16,7 @@ use crate::clock::{self, Nanos};
 use crate::config::Durability;
 use crate::log::Shared;
 use crate::log::mark::{Least, Mark};
+use crate::log::paced;
 use crate::log::store::{StoreError, panic_text};
 use crate::record::entry_bytes;
 use crate::types::{Entry, Flushed, LogId, Vote};
@@ -25,7 +26,7 @@ const GROUP_OPS_MAX: usize = 4096;
 /// Bytes of entries that share one flush, unless a single append is larger.
 const GROUP_BYTES_MAX: usize = 4 << 20;
 /// How long the thread waits for work before it deletes the next few purged rows.
-const PURGE_PAUSE: Duration = Duration::from_millis(2);
+pub(crate) const PURGE_PAUSE: Duration = Duration::from_millis(2);
 /// How long it waits when there is nothing to purge: only to notice that the node is gone.
 const IDLE: Duration = Duration::from_secs(3600);
 
@@ -62,13 +63,31 @@ pub(crate) enum Op {
     },
 }
 
-/// Starts the thread.
+/// How the log reaches who writes it.
+#[derive(Clone)]
+pub(crate) enum Queue {
+    Thread(Sender<Op>),
+    /// Of a simulation, which starts no threads.
+    Task(tokio::sync::mpsc::UnboundedSender<Op>),
+}
+
+impl Queue {
+    /// False: the writer has stopped.
+    pub(crate) fn send(&self, op: Op) -> bool {
+        match self {
+            Self::Thread(queue) => queue.send(op).is_ok(),
+            Self::Task(queue) => queue.send(op).is_ok(),
+        }
+    }
+}
+
+/// Starts the thread, or the task of a simulation.
 pub(crate) fn spawn(
     shared: Arc<Shared>,
     mark: Mark,
     durability: Durability,
-) -> std::io::Result<(Sender<Op>, JoinHandle<()>)> {
-    let (sender, receiver) = channel();
+) -> std::io::Result<(Queue, Option<JoinHandle<()>>)> {
+    let simulation = shared.world.simulation().cloned();
     let writer = Writer {
         shared,
         mark,
@@ -79,13 +98,17 @@ pub(crate) fn spawn(
         term: 0,
         slow: SlowSyncs::default(),
     };
+    if let Some(simulation) = simulation {
+        return Ok((Queue::Task(paced::spawn(writer, simulation)), None));
+    }
+    let (sender, receiver) = channel();
     let handle = std::thread::Builder::new()
         .name("raft-log".to_owned())
         .spawn(move || writer.run(&receiver))?;
-    Ok((sender, handle))
+    Ok((Queue::Thread(sender), Some(handle)))
 }
 
-struct Writer {
+pub(crate) struct Writer {
     shared: Arc<Shared>,
     mark: Mark,
     hard: bool,
@@ -137,13 +160,11 @@ struct Waiting {
 
 impl Writer {
     fn run(mut self, queue: &Receiver<Op>) {
-        self.debt = self.shared.tail.lock().purged().map(|id| id.index);
-        self.written = self.shared.tail.lock().last().map(|id| id.index);
-        self.term = self.shared.vote.lock().map_or(0, |vote| vote.leader_id.term);
+        self.begin();
         loop {
             let pause = if self.debt.is_some() { PURGE_PAUSE } else { IDLE };
             let group = match queue.recv_timeout(pause) {
-                Ok(first) => collect(first, queue),
+                Ok(first) => collect(first, || queue.try_recv().ok()),
                 Err(RecvTimeoutError::Timeout) => Vec::new(),
                 Err(RecvTimeoutError::Disconnected) => return,
             };
@@ -153,8 +174,20 @@ impl Writer {
         }
     }
 
+    /// Whether purged rows are left to delete.
+    pub(crate) fn has_debt(&self) -> bool {
+        self.debt.is_some()
+    }
+
+    /// Takes over what was found in the log.
+    pub(crate) fn begin(&mut self) {
+        self.debt = self.shared.tail.lock().purged().map(|id| id.index);
+        self.written = self.shared.tail.lock().last().map(|id| id.index);
+        self.term = self.shared.vote.lock().map_or(0, |vote| vote.leader_id.term);
+    }
+
     /// Writes one group, answers who waits for it, then pays some purge debt. True: stop.
-    fn turn(&mut self, group: Vec<Op>) -> bool {
+    pub(crate) fn turn(&mut self, group: Vec<Op>) -> bool {
         let mut waiting = Waiting::default();
         let result = match &self.dead {
             Some(error) => {
@@ -321,7 +354,7 @@ impl Waiting {
 
 /// Takes what is queued, up to the bounds of a group. A vote ends a group: nothing that follows
 /// it may reach the disk without it.
-fn collect(first: Op, queue: &Receiver<Op>) -> Vec<Op> {
+pub(crate) fn collect(first: Op, mut more: impl FnMut() -> Option<Op>) -> Vec<Op> {
     let mut group = Vec::new();
     let mut bytes = 0_usize;
     let mut next = Some(first);
@@ -334,7 +367,7 @@ fn collect(first: Op, queue: &Receiver<Op>) -> Vec<Op> {
         if last || group.len() >= GROUP_OPS_MAX || bytes >= GROUP_BYTES_MAX {
             break;
         }
-        next = queue.try_recv().ok();
+        next = more();
     }
     group
 }

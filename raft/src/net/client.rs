@@ -20,7 +20,6 @@ use openraft::raft::{
 use openraft::{BasicNode, RaftNetworkFactory, RaftNetworkV2};
 use parking_lot::Mutex;
 use tokio::io::{AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -31,11 +30,12 @@ use crate::net::message::{
     encode_append,
 };
 use crate::net::peers::Peers;
-use crate::net::tls::{self, ReadHalf, Stream as PeerStream, WriteHalf};
+use crate::net::tls::{self, Stream as PeerStream};
 use crate::net::transfer;
 use crate::record::{self, RecordError};
 use crate::snapshot_file::SnapshotFile;
 use crate::types::{LogId, NodeId, TypeConfig, Vote};
+use crate::world::{Incoming, ReadHalf, WriteHalf};
 
 /// Appends on the way to one peer without a reply.
 const IN_FLIGHT_MAX: usize = 32;
@@ -166,7 +166,12 @@ impl Connection {
 
     /// Connects, and makes sure that it is the node that is looked for, as far as TLS can tell.
     async fn open(&self) -> std::io::Result<PeerStream> {
-        let stream = TcpStream::connect(&self.addr).await?;
+        let stream = match self.peers.config.world.connect(&self.addr).await? {
+            Incoming::Tcp(stream) => stream,
+            Incoming::Halves(reader, writer) => {
+                return Ok(PeerStream { reader, writer, certificate: None });
+            }
+        };
         // Small messages must not wait for an acknowledgement of the ones before.
         stream.set_nodelay(true)?;
         let Some(tls) = &self.peers.tls else { return Ok(tls::plain(stream)) };
@@ -313,6 +318,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         _option: RPCOption,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
         tokio::select! {
+            biased;
             closed = cancel => Err(StreamingError::Closed(closed)),
             sent = transfer::send(self, vote, &snapshot.snapshot) => match sent {
                 Ok(vote) => Ok(SnapshotResponse::new(vote)),

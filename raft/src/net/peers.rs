@@ -15,8 +15,9 @@ use sha2::Sha256;
 use tokio::time::Instant;
 
 use crate::config::Config;
-use crate::dir::{DataDir, write_file};
+use crate::dir::DataDir;
 use crate::error::OpenError;
+use crate::files::{How, write_file};
 use crate::net::client::Pool;
 use crate::net::message::{Channel, Hello, PROTOCOL, Welcome};
 use crate::net::tls::Tls;
@@ -37,6 +38,8 @@ pub(crate) struct Peers {
     complaints: Mutex<BTreeMap<NodeId, Instant>>,
 }
 
+/// Largest list of peers read; a hundred of them take two kilobytes.
+const PEERS_BYTES_MAX: u64 = 1 << 20;
 /// The same complaint about a peer is logged this rarely: it is met again at every retry.
 const COMPLAINT: Duration = Duration::from_secs(10);
 
@@ -44,7 +47,8 @@ impl Peers {
     /// Reads what is known of peers; blocking.
     pub(crate) fn open(config: &Config, dir: &DataDir) -> Result<Self, OpenError> {
         let file = dir.peers_file();
-        let known = match std::fs::read(&file) {
+        let found = config.world.disk().open(&file, How::Read);
+        let known = match found.and_then(|found| found.read_start(PEERS_BYTES_MAX)) {
             Ok(bytes) => record::open::<BTreeMap<NodeId, u64>>(&bytes)
                 .map_err(|e| OpenError::damaged("list of peers", &file, e))?,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
@@ -174,7 +178,8 @@ impl Peers {
 
     fn save(&self, known: &BTreeMap<NodeId, u64>) -> Result<(), String> {
         let bytes = record::seal(known).map_err(|e| e.to_string())?;
-        write_file(&self.file, &bytes).map_err(|e| format!("write {}: {e}", self.file.display()))
+        write_file(&*self.config.world.disk(), &self.file, &bytes)
+            .map_err(|e| format!("write {}: {e}", self.file.display()))
     }
 
     fn mac(&self, side: &str, hello: &Hello, challenge: &[u8; 16]) -> Option<Hmac<Sha256>> {

@@ -10,14 +10,13 @@ use std::time::Duration;
 
 use openraft::Raft;
 use openraft::raft::{AppendEntriesResponse, StreamAppendError, StreamAppendResult};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
 use crate::adapter::Adapter;
-use crate::clock::{self, Nanos};
+use crate::clock::Nanos;
 use crate::net::client::{Wire, body_of};
 use crate::net::frame::{self, BODY_BYTES_MAX, Frame, HELLO_BYTES_MAX, Kind};
 use crate::net::message::{
@@ -29,6 +28,7 @@ use crate::net::tls::{self, Stream};
 use crate::net::transfer::{self, Inbox};
 use crate::record::{self, VoteRecord, log_id_record};
 use crate::types::{NodeId, TypeConfig};
+use crate::world::{Incoming, Listener};
 
 /// Connections at once; a cluster needs a few for each peer. More are closed unheard.
 const CONNECTIONS_MAX: usize = 256;
@@ -49,10 +49,11 @@ pub(crate) struct Server {
 }
 
 /// Accepts until it is aborted.
-pub(crate) async fn serve(listener: TcpListener, server: Arc<Server>) {
+pub(crate) async fn serve(listener: Listener, server: Arc<Server>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
+            biased;
             accepted = listener.accept() => match accepted {
                 Ok((stream, from)) => {
                     if connections.len() >= CONNECTIONS_MAX {
@@ -78,7 +79,7 @@ pub(crate) async fn serve(listener: TcpListener, server: Arc<Server>) {
 }
 
 impl Server {
-    async fn talk(&self, stream: TcpStream) -> std::io::Result<()> {
+    async fn talk(&self, stream: Incoming) -> std::io::Result<()> {
         let met = async {
             let stream = self.secure(stream).await?;
             let certificate = stream.certificate.clone();
@@ -96,7 +97,13 @@ impl Server {
         }
     }
 
-    async fn secure(&self, stream: TcpStream) -> std::io::Result<Stream> {
+    async fn secure(&self, stream: Incoming) -> std::io::Result<Stream> {
+        let stream = match stream {
+            Incoming::Tcp(stream) => stream,
+            Incoming::Halves(reader, writer) => {
+                return Ok(Stream { reader, writer, certificate: None });
+            }
+        };
         // Small messages must not wait for an acknowledgement of the ones before.
         stream.set_nodelay(true)?;
         let Some(tls) = &self.peers.tls else { return Ok(tls::plain(stream)) };
@@ -170,6 +177,7 @@ impl Server {
             Ok(())
         };
         tokio::select! {
+            biased;
             read = reading => read,
             written = writing => written,
         }
@@ -206,7 +214,7 @@ impl Server {
             Kind::Vote | Kind::PreVote => {
                 let ask: VoteAsk = record::unpack(&frame.body).map_err(|e| text(&e))?;
                 // A transfer is the old leader's own wish: it has given up its lease.
-                if !ask.transfer && clock::boot_ns() < self.gate_until {
+                if !ask.transfer && self.peers.config.world.boot_ns() < self.gate_until {
                     return Err("restarted a moment ago, no votes yet".to_owned());
                 }
                 let request = ask.into();

@@ -21,14 +21,10 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use crate::config::TlsFiles;
 use crate::error::OpenError;
 use crate::types::NodeId;
+use crate::world::{ReadHalf, WriteHalf};
 
 /// What the name of a node in a certificate begins with; its id follows.
 const NODE_NAME: &str = "mooncake-node-";
-
-/// Half of a connection, encrypted or not.
-pub(crate) type ReadHalf = Box<dyn AsyncRead + Send + Sync + Unpin>;
-/// The other half.
-pub(crate) type WriteHalf = Box<dyn AsyncWrite + Send + Sync + Unpin>;
 
 /// A connection, and for whom its other end may speak.
 pub(crate) struct Stream {

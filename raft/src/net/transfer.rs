@@ -4,7 +4,6 @@
 //! hears of it); a broken transfer goes on where it stopped; standing still ends it, taking long
 //! does not. Leaves to the adapter the installing.
 
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +12,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use openraft::storage::Snapshot;
 use parking_lot::Mutex;
-use tokio::io::AsyncWriteExt;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::files::How;
 use crate::net::client::{Connection, Wire, body_of};
 use crate::net::frame::{Frame, HELLO_BYTES_MAX, Kind};
 use crate::net::message::{Channel, SnapshotBegin, SnapshotResume, SnapshotSay};
@@ -24,6 +23,7 @@ use crate::net::server::{Server, pack};
 use crate::record::{MetaRecord, VoteRecord};
 use crate::snapshot_file::{SnapshotDir, SnapshotFile};
 use crate::types::{NodeId, Vote};
+use crate::world::World;
 
 /// Bytes in one frame of a transfer.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -52,7 +52,7 @@ pub(crate) async fn send(
     let mut offset = resume.offset.min(file.bytes);
     tracing::info!(to = connection.to, bytes = file.bytes, offset, "sending a raft snapshot");
     while offset < file.bytes {
-        let chunk = read_chunk(file, offset).await?;
+        let chunk = read_chunk(&connection.peers.config.world, file, offset).await?;
         let next = offset.saturating_add(chunk.len() as u64);
         within(idle, wire.send(&Frame::new(Kind::SnapshotChunk, offset, chunk))).await?;
         offset = next;
@@ -76,7 +76,7 @@ async fn within<T>(
     timeout(idle, work).await.map_err(|_| stands())?
 }
 
-async fn read_chunk(file: &SnapshotFile, offset: u64) -> std::io::Result<Bytes> {
+async fn read_chunk(world: &World, file: &SnapshotFile, offset: u64) -> std::io::Result<Bytes> {
     let left = usize::try_from(file.bytes.saturating_sub(offset)).unwrap_or(usize::MAX);
     let handle = Arc::clone(&file.file);
     let read = move || {
@@ -84,7 +84,7 @@ async fn read_chunk(file: &SnapshotFile, offset: u64) -> std::io::Result<Bytes> 
         handle.read_exact_at(&mut chunk, offset)?;
         Ok(chunk.into())
     };
-    tokio::task::spawn_blocking(read).await.map_err(std::io::Error::other)?
+    world.blocking(read).await.map_err(std::io::Error::other)?
 }
 
 /// Part of a raft snapshot that arrived before its connection broke.
@@ -136,11 +136,11 @@ impl Inbox {
             if (old.bytes, old.crc, &old.meta) == (new.bytes, new.crc, &new.meta) {
                 return Ok(Partial { begin, ..partial });
             }
-            std::fs::remove_file(&partial.path)?;
+            self.dir.world.disk().remove(&partial.path)?;
         }
         let number = self.counter.fetch_add(1, Ordering::Relaxed);
         let path = self.dir.temp(&format!("receiving-{number}"));
-        std::fs::File::create(&path)?;
+        self.dir.world.disk().open(&path, How::Create)?;
         Ok(Partial { begin, path, offset: 0 })
     }
 
@@ -151,7 +151,7 @@ impl Inbox {
             *slot = Some(partial);
         } else {
             // It is removed at the next start if this fails.
-            let _ = std::fs::remove_file(&partial.path);
+            let _ = self.dir.world.disk().remove(&partial.path);
         }
     }
 }
@@ -183,14 +183,14 @@ pub(crate) async fn receive(server: &Server, mut wire: Wire, from: NodeId) -> st
     let mut partial = server.inbox.begin(begin)?;
     let (bytes, offset) = (partial.begin.bytes, partial.offset);
     tracing::info!(from, bytes, offset, "receiving a raft snapshot");
-    if let Err(e) = receive_file(&mut wire, &mut partial, &mut turn, idle).await {
+    if let Err(e) = receive_file(server, &mut wire, &mut partial, &mut turn).await {
         server.inbox.keep(partial);
         return Err(e);
     }
     drop(receiving);
     let say = install(server, &mut wire, &partial).await;
     // Installed it has another name by now; refused it is of no use.
-    let _ = std::fs::remove_file(&partial.path);
+    let _ = server.inbox.dir.world.disk().remove(&partial.path);
     if let Err(reason) = &say {
         tracing::warn!(from, "raft snapshot was not installed: {reason}");
     }
@@ -198,16 +198,21 @@ pub(crate) async fn receive(server: &Server, mut wire: Wire, from: NodeId) -> st
 }
 
 async fn receive_file(
+    server: &Server,
     wire: &mut Wire,
     partial: &mut Partial,
     turn: &mut Turn,
-    idle: Duration,
 ) -> std::io::Result<()> {
-    let mut file = tokio::fs::OpenOptions::new().append(true).open(&partial.path).await?;
+    let idle = server.peers.config.snapshot_idle;
+    let world = &server.inbox.dir.world;
+    let (disk, path) = (world.disk(), partial.path.clone());
+    let opened = world.blocking(move || disk.open(&path, How::Update)).await;
+    let file = opened.map_err(std::io::Error::other)??;
     let resume = pack(&SnapshotResume { offset: partial.offset })?;
     within(idle, wire.send(&Frame::new(Kind::SnapshotResume, 0, resume))).await?;
     loop {
         let frame = tokio::select! {
+            biased;
             frame = within(idle, wire.receive(FRAME_BYTES_MAX)) => frame?,
             () = turn.is_over() => return Err(std::io::Error::other("a newer transfer goes on")),
         };
@@ -217,13 +222,15 @@ async fn receive_file(
                 if frame.id != partial.offset || end > partial.begin.bytes {
                     return Err(std::io::Error::other("chunk out of place"));
                 }
-                file.write_all(&frame.body).await?;
-                // So that `offset` never says more than the file holds.
-                file.flush().await?;
+                let (file, at) = (Arc::clone(&file), partial.offset);
+                let write = world.blocking(move || file.write_at(&frame.body, at)).await;
+                write.map_err(std::io::Error::other)??;
+                // Only now, so that it never says more than the file holds.
                 partial.offset = end;
             }
             Kind::SnapshotEnd if partial.offset == partial.begin.bytes => {
-                return file.sync_all().await;
+                let synced = world.blocking(move || file.sync()).await;
+                return synced.map_err(std::io::Error::other)?;
             }
             other => return Err(std::io::Error::other(format!("{other:?} in a transfer"))),
         }
@@ -233,15 +240,17 @@ async fn receive_file(
 /// Verifies the file, then passes it to raft, with signs of life to the sender meanwhile.
 async fn install(server: &Server, wire: &mut Wire, partial: &Partial) -> SnapshotSay {
     let path = partial.path.clone();
+    let dir = server.inbox.dir.clone();
+    let world = dir.world.clone();
     let open = move || {
-        let file = SnapshotFile::open(&path)?;
+        let file = dir.open_file(&path)?;
         file.verify()?;
         Ok::<_, crate::snapshot_file::SnapshotError>(file)
     };
     let vote = Vote::from(partial.begin.vote);
     let raft = server.raft.clone();
     let work = async move {
-        let opened = tokio::task::spawn_blocking(open).await.map_err(|e| e.to_string())?;
+        let opened = world.blocking(open).await.map_err(|e| e.to_string())?;
         let file = opened.map_err(|e| e.to_string())?;
         let snapshot = Snapshot { meta: file.meta.clone(), snapshot: file };
         let installed = raft.install_full_snapshot(vote, snapshot).await;
@@ -251,6 +260,7 @@ async fn install(server: &Server, wire: &mut Wire, partial: &Partial) -> Snapsho
     let mut alive = tokio::time::interval(ALIVE);
     loop {
         tokio::select! {
+            biased;
             done = &mut work => return done,
             _ = alive.tick() => {
                 // A sender that is gone does not stop the installing.

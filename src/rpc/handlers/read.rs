@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Answer;
-use crate::model::ErrorCode;
+use crate::model::{ErrorCode, Tenant};
 use crate::node::read::{Exists, FindReplicas, Found};
 use crate::rpc::{Service, convert};
 use crate::wire::requests::{KeyRequest, KeysRequest};

@@ -24,7 +24,16 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
 
 fn all_sources() -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for room in ["src", "tests", "raft/src", "raft/tests", "snapshot/src", "snapshot/tests"] {
+    for room in [
+        "src",
+        "tests",
+        "raft/src",
+        "raft/tests",
+        "sim/src",
+        "sim/tests",
+        "snapshot/src",
+        "snapshot/tests",
+    ] {
         sources(&root().join(room), &mut files);
     }
     files

@@ -7,18 +7,22 @@ use super::source::{self, SourceFile};
 /// A room and those it may use. `raft` and `snapshot` are the member crates.
 const ROOMS: &[(&str, &[&str])] = &[
     ("model", &[]),
+    ("plant", &[]),
     ("clock", &["model"]),
     ("config", &["model"]),
     ("alloc", &["model"]),
     ("wire", &["model"]),
-    ("state", &["alloc", "model", "snapshot"]),
+    ("state", &["alloc", "model", "plant", "snapshot"]),
     ("leader", &["state", "alloc", "model", "clock", "config"]),
     ("metrics", &["wire", "state", "leader", "model", "clock", "raft"]),
     (
         "node",
-        &["leader", "state", "alloc", "model", "clock", "config", "metrics", "raft", "snapshot"],
+        &[
+            "leader", "state", "alloc", "model", "clock", "config", "metrics", "plant", "raft",
+            "snapshot",
+        ],
     ),
-    ("rpc", &["wire", "node", "leader", "state", "model", "clock", "config", "metrics"]),
+    ("rpc", &["wire", "node", "leader", "state", "model", "clock", "config", "metrics", "plant"]),
     (
         "admin",
         &[

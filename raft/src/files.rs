@@ -1,0 +1,189 @@
+//! The few things that are done with files, as a trait: what is written, renamed and synced.
+//!
+//! Guards: every write that must survive goes through here, so a simulation can lose, tear or
+//! refuse each of them. Leaves to the callers order and meaning; the log has files of its own.
+
+use std::fmt::Debug;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// To be read; it must exist.
+    Read,
+    /// To be read and written; made if missing.
+    Update,
+    /// To be written from its start; what was there is gone.
+    Create,
+}
+
+/// An open file; all positions are explicit.
+pub trait DiskFile: Debug + Send + Sync {
+    /// Bytes in it.
+    ///
+    /// # Errors
+    /// Those of the file system, as for all methods here.
+    fn size(&self) -> io::Result<u64>;
+    /// Reads some bytes at a position; 0 at the end.
+    ///
+    /// # Errors
+    /// See [`DiskFile::size`].
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize>;
+    /// Writes all bytes at a position.
+    ///
+    /// # Errors
+    /// See [`DiskFile::size`].
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
+    /// Makes everything written to it durable.
+    ///
+    /// # Errors
+    /// See [`DiskFile::size`].
+    fn sync(&self) -> io::Result<()>;
+}
+
+impl dyn DiskFile {
+    /// Fills the buffer from a position on.
+    pub(crate) fn read_exact_at(&self, mut buffer: &mut [u8], mut at: u64) -> io::Result<()> {
+        while !buffer.is_empty() {
+            let read = self.read_at(buffer, at)?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            at = at.saturating_add(read as u64);
+            buffer = buffer.get_mut(read..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Reads up to `max` bytes from the start.
+    pub(crate) fn read_start(&self, max: u64) -> io::Result<Vec<u8>> {
+        let size = usize::try_from(self.size()?.min(max)).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; size];
+        self.read_exact_at(&mut bytes, 0)?;
+        Ok(bytes)
+    }
+}
+
+/// A file system, as far as a node needs one.
+pub trait Disk: Send + Sync {
+    /// Makes a directory and those above it.
+    ///
+    /// # Errors
+    /// Those of the file system, as for all methods here.
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
+    /// Whether there is such a file or directory.
+    fn exists(&self, path: &Path) -> bool;
+    /// What is in a directory, in any order.
+    ///
+    /// # Errors
+    /// See [`Disk::create_dir_all`].
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>>;
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// See [`Disk::create_dir_all`].
+    fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn DiskFile>>;
+    /// Gives a file another name, in the place of who has it.
+    ///
+    /// # Errors
+    /// See [`Disk::create_dir_all`].
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// See [`Disk::create_dir_all`].
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Makes the names in the directory of `path` durable.
+    ///
+    /// # Errors
+    /// See [`Disk::create_dir_all`].
+    fn sync_parent(&self, path: &Path) -> io::Result<()>;
+}
+
+/// The operating system's.
+pub(crate) struct Machine;
+
+impl DiskFile for File {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        FileExt::read_at(self, buffer, at)
+    }
+
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.write_all_at(bytes, at)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_all()
+    }
+}
+
+impl Disk for Machine {
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(dir)
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        path.exists()
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        std::fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.path())).collect()
+    }
+
+    fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn DiskFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        if how != How::Read {
+            options.write(true).create(true).truncate(how == How::Create);
+        }
+        Ok(Arc::new(options.open(path)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn sync_parent(&self, path: &Path) -> io::Result<()> {
+        crate::dir::sync_parent(path)
+    }
+}
+
+/// Writes a small file so that a crash leaves the old one or the new one.
+pub(crate) fn write_file(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temp = path.with_extension("tmp");
+    let file = disk.open(&temp, How::Create)?;
+    file.write_at(bytes, 0)?;
+    file.sync()?;
+    disk.rename(&temp, path)?;
+    disk.sync_parent(path)
+}
+
+/// Writes one file from its start to its end.
+pub(crate) struct Appending {
+    pub(crate) file: Arc<dyn DiskFile>,
+    pub(crate) at: u64,
+}
+
+impl io::Write for Appending {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write_at(bytes, self.at)?;
+        self.at = self.at.saturating_add(bytes.len() as u64);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
