@@ -37,7 +37,8 @@ const KEY_OPS_MAX: usize = OPS_MAX - 60;
 /// Calls with unknown outcome on one key before it is left.
 const KEY_UNKNOWN_MAX: usize = 4;
 
-const SEGMENT_BYTES: u64 = 1 << 30;
+/// Small, because an image holds the whole table of its allocator.
+const SEGMENT_BYTES: u64 = 4 << 20;
 const SEGMENT_STRIDE_BITS: u32 = 40;
 /// Sizes of objects; few, so that upserts often meet the same one.
 const SIZES: [u64; 3] = [1_024, 2_048, 5_000];
@@ -241,12 +242,18 @@ impl Client {
             config,
             tenant_id: TENANT,
         };
+        if wish.is_upsert {
+            self.history.upsert_begins(key);
+        }
         let begun = self.history.begin();
         let (act, answer) = match wish.is_upsert {
             true => (Act::UpsertStart, self.caller.call::<UpsertStart>(&request).await),
             false => (Act::PutStart, self.caller.call::<PutStart>(&request).await),
         };
         self.note(key, begun, act, told(&answer), answer.as_ref().err().copied());
+        if wish.is_upsert && answer.is_ok() {
+            self.history.upsert_began(key);
+        }
         let place = place_of(&answer.ok()?.ok()?)?;
         self.history.placed(key, &place);
         Some(place)

@@ -119,6 +119,9 @@ pub struct Log {
     pub pins: BTreeMap<u64, PinClaim>,
     /// Promises that may still hold.
     pub promises: Vec<Promise>,
+    /// Until when an upsert of a key may have taken its memory from readers, ms: by the protocol it may
+    /// write in place, whatever they were promised.
+    pub upserts: BTreeMap<String, u64>,
     /// Answers that contradict each other, found while they came.
     pub findings: Vec<String>,
     /// Greatest state time seen on any node.
@@ -203,9 +206,23 @@ impl History {
         }
         let until_ms = begun.at_ms + (lease_ms - lease_ms / 50).saturating_sub(GRACE_MS);
         log.promises.retain(|promise| promise.until_ms > now);
-        if until_ms > now {
+        let is_upserted = log.upserts.get(key).is_some_and(|until| *until >= begun.at_ms);
+        if until_ms > now && !is_upserted {
             log.promises.push(Promise { key: key.to_owned(), place, from_ms: now, until_ms });
         }
+    }
+
+    /// An upsert of a key begins: what readers of it were promised is void.
+    pub fn upsert_begins(&self, key: &str) {
+        let mut log = self.log.lock();
+        log.promises.retain(|promise| promise.key != key);
+        log.upserts.insert(key.to_owned(), u64::MAX);
+    }
+
+    /// It was answered: readers of what comes later are promised something again.
+    pub fn upsert_began(&self, key: &str) {
+        let now = self.time.ms();
+        self.log.lock().upserts.insert(key.to_owned(), now);
     }
 
     /// A writer was told where to write.

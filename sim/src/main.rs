@@ -24,11 +24,13 @@ mod series;
 mod time;
 mod trace;
 
+use std::panic::catch_unwind;
 use std::process::ExitCode;
 
 use clap::Parser;
 use mooncake_ha::plant::Bug;
 
+use outcome::Outcome;
 use run::{Options, Plant, Run};
 
 /// Exit code of a finding.
@@ -85,7 +87,9 @@ fn main() -> ExitCode {
     let panics = series::count_panics();
     let chaos_ms = args.chaos.saturating_mul(1_000);
     let options = Options { seed, nodes: args.nodes, chaos_ms, plant: args.plant };
-    let mut outcome = Run::new(options).live();
+    // A panic of the run itself is a finding as one of a node is.
+    let lived = catch_unwind(|| Run::new(options).live());
+    let mut outcome = lived.unwrap_or_else(|_| Outcome::died(seed));
     outcome.findings.extend(panics.lock().drain(..));
     series::print_one(&outcome, args.json);
     if outcome.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FOUND) }

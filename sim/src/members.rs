@@ -23,6 +23,9 @@ enum Step {
     Promote,
 }
 
+/// How a try has ended, once it has.
+type Ended = Arc<Mutex<Option<Result<(), String>>>>;
+
 /// A replacement under way.
 pub struct Replacement {
     /// Who.
@@ -31,7 +34,7 @@ pub struct Replacement {
     tries: u32,
     next_ms: u64,
     /// How the try under way has ended.
-    ended: Option<Arc<Mutex<Option<Result<(), String>>>>>,
+    ended: Option<Ended>,
 }
 
 /// What the run has to do.

@@ -100,6 +100,12 @@ impl Counts {
 }
 
 impl Outcome {
+    /// A run that came to no end.
+    pub fn died(seed: u64) -> Self {
+        let findings = Vec::new();
+        Outcome { seed, digest: String::new(), counts: Counts::default(), findings }
+    }
+
     /// Judges a run.
     pub fn of(options: Options, parts: Parts<'_>) -> Self {
         let log = parts.history.log.lock();

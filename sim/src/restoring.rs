@@ -58,7 +58,7 @@ fn image(now: Millis) -> Vec<u8> {
         id: SegmentId(WRITER.0),
         name: Arc::from("restored"),
         base: 1 << 50,
-        size: 1 << 24,
+        size: 1 << 20,
         endpoint: Arc::from("restored"),
         protocol: Arc::from("tcp"),
         host_id: Arc::from(""),
@@ -96,16 +96,25 @@ fn image(now: Millis) -> Vec<u8> {
 }
 
 /// Restores on the leader; what is not done when it dies is begun again by the next.
-pub async fn restore(master: MasterNode, attempt: u64, shared: Shared) {
+pub fn restore(
+    master: MasterNode,
+    attempt: u64,
+    shared: Shared,
+) -> impl Future<Output = ()> + Send + 'static {
+    // Now and not in the task: it may be dropped before it begins.
     let ended = Ended(shared);
+    async move { restore_until(&master, attempt, &ended).await }
+}
+
+async fn restore_until(master: &MasterNode, attempt: u64, ended: &Ended) {
     let now = master.clock().now(master.machine().view().clock());
     let good = image(now);
     let mut damaged = good.clone();
     damaged.truncate(good.len() / 2);
-    let damaged = take_over(&master, attempt * 2, damaged, now).await;
+    let damaged = take_over(master, attempt * 2, damaged, now).await;
     if let Ok(Reply::Restore(Err(_))) = damaged {
         // Refused as it must be: the next candidate.
-        if let Ok(Reply::Restore(Ok(()))) = take_over(&master, attempt * 2 + 1, good, now).await {
+        if let Ok(Reply::Restore(Ok(()))) = take_over(master, attempt * 2 + 1, good, now).await {
             *ended.0.lock() = Progress::Done;
         }
     }

@@ -26,7 +26,7 @@ use crate::history::History;
 use crate::members::{Replacement, Todo};
 use crate::nemesis::{Death, Fault, Nemesis};
 use crate::net::{Host, Net, Weather};
-use crate::node::{Node, Plan};
+use crate::node::{Node, Plan, a_millisecond};
 use crate::outcome::Outcome;
 use crate::restoring::{self, Progress};
 use crate::time::{NodeClock, Time};
@@ -43,7 +43,9 @@ const CALM_MS: u64 = 12_000;
 /// Simulated time at the very end without clients.
 const STILL_MS: u64 = 4_000;
 /// One look at images in so many ms.
-const COMPARE_MS: u64 = 40;
+const COMPARE_MS: u64 = 250;
+/// One walk through a state in so many ms, on average.
+const WALK_MS: u32 = 40;
 /// Drift of clocks, in parts per million, at most.
 const DRIFT_PPM_MAX: i64 = 100;
 
@@ -221,7 +223,7 @@ impl Run {
             self.step(at, now);
         }
         if let Some(clients) = &self.clients {
-            clients.block_on(tokio::time::sleep(Duration::from_millis(1)));
+            clients.block_on(a_millisecond());
         }
         self.look(now);
     }
@@ -266,7 +268,7 @@ impl Run {
     }
 
     fn look(&mut self, now: u64) {
-        let is_walked = self.dice.random_range(0..8) == 0;
+        let is_walked = self.dice.random_range(0..WALK_MS) == 0;
         let chosen = self.dice.random_range(0..self.nodes.len());
         for (at, node) in self.nodes.iter().enumerate() {
             let Some(master) = node.master() else { continue };

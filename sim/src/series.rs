@@ -1,5 +1,6 @@
 //! Many seeds, each in a process of its own, and what is printed of them.
 
+use std::backtrace::Backtrace;
 use std::io::Read;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -24,7 +25,10 @@ const JOBS_MAX: usize = 64;
 pub fn count_panics() -> Arc<Mutex<Vec<String>>> {
     let panics: Arc<Mutex<Vec<String>>> = Arc::default();
     let kept = Arc::clone(&panics);
-    std::panic::set_hook(Box::new(move |info| kept.lock().push(format!("panic: {info}"))));
+    std::panic::set_hook(Box::new(move |info| {
+        eprintln!("panic: {info}\n{}", Backtrace::capture());
+        kept.lock().push(format!("panic: {info}"));
+    }));
     panics
 }
 
@@ -164,10 +168,8 @@ fn finish(mut job: Job, now: Duration) -> Result<Outcome, Job> {
     let mut text = String::new();
     let read = job.child.stdout.take().map(|mut stdout| stdout.read_to_string(&mut text));
     let parsed = read.and_then(Result::ok).and_then(|_| serde_json::from_str(&text).ok());
-    Ok(parsed.unwrap_or_else(|| Outcome {
-        seed: job.seed,
-        digest: String::new(),
-        counts: Counts::default(),
-        findings: vec![if is_late { "the run hangs" } else { "the run died" }.to_owned()],
+    Ok(parsed.unwrap_or_else(|| {
+        let why = if is_late { "the run hangs" } else { "the run died" };
+        Outcome { findings: vec![why.to_owned()], ..Outcome::died(job.seed) }
     }))
 }

@@ -36,8 +36,11 @@ const PROBE_PUTS: u64 = 1_000_000;
 /// Keys that the probe may put meanwhile: so many may be left when all others are gone.
 const SLACK_KEYS: u64 = 20_000;
 
-/// The probe's memory: so little that it does not move the watermark.
-const PROBE_BYTES: u64 = 4 << 20;
+/// The probe's memory, in parts of the objects' and at least and at most: so little that it hardly moves the
+/// watermark, and enough for what a probe puts.
+const PROBE_PART: u64 = 64;
+const PROBE_BYTES_MIN: u64 = 256 << 10;
+const PROBE_BYTES_MAX: u64 = 4 << 20;
 
 /// Numbers of the segments of the probe and of the idle client, far from the store's.
 const PROBE_SEGMENT: u64 = 4_000;
@@ -48,6 +51,9 @@ const REGEX_KEYS: u64 = 100_000;
 
 /// How full the store is before eviction is provoked, in thousandths: below the default watermark of both masters.
 const FILLED: u64 = 885;
+
+/// The default watermark of both masters, in tenths.
+const WATERMARK_TENTHS: u64 = 9;
 
 /// Steps of a thousandth of the objects by which it is filled until something is evicted.
 const PROVOKE_STEPS_MAX: u32 = 100;
@@ -144,7 +150,7 @@ pub struct StallRow {
     pub scenario: &'static str,
     /// Objects in the store.
     pub objects: u64,
-    /// From the first sign of it to its end.
+    /// From the first sign of it to its end; an eviction's first sign is that the watermark is crossed.
     pub whole_ms: f64,
     /// CPU that the server spent from its cause to its end, the probe's calls included; `null` if its process
     /// is not known.
@@ -245,7 +251,9 @@ async fn probe(
     options: &StallOptions,
     clock: &Arc<SystemClock>,
 ) -> Result<(Store, ProbeShape), BenchError> {
-    let shape = StoreShape { clients: 1, segments: 1, segment_bytes: PROBE_BYTES };
+    let part = options.objects.saturating_mul(options.value_bytes) / PROBE_PART;
+    let bytes = part.clamp(PROBE_BYTES_MIN, PROBE_BYTES_MAX).next_multiple_of(4_096);
+    let shape = StoreShape { clients: 1, segments: 1, segment_bytes: bytes };
     let store = Store::open(&server.address, &shape, PROBE_SEGMENT).await?;
     let options = StallOptions { value_bytes: 64, ..options.clone() };
     let shape = work_shape("probe-", &options, PinWish::None)?;
@@ -298,24 +306,27 @@ impl Scene<'_> {
             Scenario::Evict => {
                 let gone = (objects / 20 - objects / 200) * self.options.value_bytes;
                 // Together: the pass may be over before the last key is put.
-                let (provoked, fell) =
-                    tokio::join!(self.provoke_eviction(), self.wait_for_fall(ALLOCATED, gone));
-                provoked.and(fell)
+                let total = self.gauge("master_total_capacity_bytes").await?;
+                let crossed = total / 10 * WATERMARK_TENTHS;
+                let evicted = self.wait_for_fall(ALLOCATED, gone, crossed);
+                tokio::try_join!(self.provoke_eviction(), evicted).map(|((), fell)| fell)
             }
             Scenario::OwnerDies => {
                 self.owner.fall_silent();
-                self.wait_for_fall(keys, objects - SLACK_KEYS.min(objects / 10)).await
+                self.wait_for_fall(keys, objects - SLACK_KEYS.min(objects / 10), u64::MAX).await
             }
             Scenario::IdleDies => {
                 let shape = StoreShape { clients: 1, segments: 1, segment_bytes: 64 << 20 };
                 let mut idle = Store::open(&self.server.address, &shape, IDLE_SEGMENT).await?;
                 idle.fall_silent();
                 let total = "master_total_capacity_bytes";
-                self.wait_for_fall(total, shape.segment_bytes).await
+                self.wait_for_fall(total, shape.segment_bytes, u64::MAX).await
             }
             Scenario::Regex => self.remove_by_regex().await,
             Scenario::Unmount => self.unmount().await,
-            Scenario::Pins => self.wait_for_fall("master_soft_pin_key_count", objects).await,
+            Scenario::Pins => {
+                self.wait_for_fall("master_soft_pin_key_count", objects, u64::MAX).await
+            }
             Scenario::Snapshot => self.post("/api/v1/snapshots").await,
             Scenario::RaftSnapshot => self.post("/api/v1/cluster/snapshot").await,
         }
@@ -375,22 +386,26 @@ impl Scene<'_> {
         self.server.gauge(name).await
     }
 
-    /// Waits until a gauge has fallen by `amount`; the time since it began to fall.
-    async fn wait_for_fall(&self, name: &'static str, amount: u64) -> Result<Duration, BenchError> {
+    /// Waits until a gauge has fallen by `amount`; the time since it was first seen above `sign`, or else last seen
+    /// at its height: too long by one look at most, never too short.
+    async fn wait_for_fall(
+        &self,
+        name: &'static str,
+        amount: u64,
+        sign: u64,
+    ) -> Result<Duration, BenchError> {
         let began = self.clock.monotonic();
-        let mut highest = 0;
-        let mut first_fall = None;
+        let (mut highest, mut crossed, mut height) = (0, None, began);
         while self.clock.monotonic().saturating_sub(began) < OVER_MAX + self.options.client_ttl {
             let value = self.gauge(name).await?;
             let now = self.clock.monotonic();
+            if value > sign {
+                crossed.get_or_insert(now);
+            }
             if value >= highest {
-                highest = value;
-                first_fall = None;
-            } else {
-                let since = *first_fall.get_or_insert(now);
-                if highest - value >= amount {
-                    return Ok(now.saturating_sub(since));
-                }
+                (highest, height) = (value, now);
+            } else if highest - value >= amount {
+                return Ok(now.saturating_sub(crossed.unwrap_or(height)));
             }
             tokio::time::sleep(LOOK_STEP).await;
         }

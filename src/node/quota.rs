@@ -78,6 +78,7 @@ impl MasterNode {
         begin: fn(Start) -> Command,
         start: Start,
     ) -> Result<Vec<Started>, NodeError> {
+        let begin = |start| self.settings().tiers.of_write(begin(start));
         if !self.settings().tenants.is_enabled {
             return started(self.propose(&begin(start)).await?);
         }

@@ -59,27 +59,18 @@ fn add(counter: &AtomicU64, count: u64) {
 impl TierSettings {
     /// The command of a write as this deployment has it: with a file, or with an offload after it.
     pub fn of_write(&self, command: Command) -> Command {
-        let with_file = |start, is_upsert| match &self.directory {
-            Some(directory) => {
-                let directory = Arc::clone(directory);
-                Ok(Command::Tier(TierCommand::PutStart(PutWithFile {
-                    start,
-                    is_upsert,
-                    directory,
-                })))
-            }
-            None => Err(start),
-        };
         let queue_max = self.offload_queue_max;
-        match command {
-            Command::PutStart(start) => with_file(start, false).unwrap_or_else(Command::PutStart),
-            Command::UpsertStart(start) => {
-                with_file(start, true).unwrap_or_else(Command::UpsertStart)
-            }
-            Command::PutEnd(end) if self.is_offload_enabled && !self.offload_on_evict => {
+        let with_file = |start, is_upsert, directory: &Arc<str>| {
+            let directory = Arc::clone(directory);
+            Command::Tier(TierCommand::PutStart(PutWithFile { start, is_upsert, directory }))
+        };
+        match (command, &self.directory) {
+            (Command::PutStart(start), Some(directory)) => with_file(start, false, directory),
+            (Command::UpsertStart(start), Some(directory)) => with_file(start, true, directory),
+            (Command::PutEnd(end), _) if self.is_offload_enabled && !self.offload_on_evict => {
                 Command::Tier(TierCommand::PutEnd(EndWithOffload { end, queue_max }))
             }
-            other => other,
+            (other, _) => other,
         }
     }
 

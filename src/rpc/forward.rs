@@ -60,10 +60,13 @@ pub enum ForwardError {
     OutcomeUnknown(Arc<str>),
 }
 
+/// Idle connections to one address.
+type Idle = Vec<Box<dyn Line>>;
+
 /// Connections to leaders.
 pub struct Forwarder {
     road: Box<dyn Road>,
-    idle: Mutex<HashMap<Arc<str>, Vec<Box<dyn Line>>>>,
+    idle: Mutex<HashMap<Arc<str>, Idle>>,
     calls: AtomicU64,
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::Service;
-use super::handlers::{read, regex, transfer, upsert, write};
+use super::handlers::{promotion, read, regex, transfer, upsert, write};
 use super::tally::Tally;
 use crate::model::ErrorCode;
 use crate::node::error::NodeError;
@@ -63,6 +63,7 @@ pub async fn dispatch_older(
         BatchUpsertEnd => upsert::batch_upsert_end,
         CopyStart => transfer::copy_start,
         MoveStart => transfer::move_start,
+        PromotionAllocStart => promotion::promotion_alloc_start,
     }
     service.metrics.older_calls.fetch_add(1, Ordering::Relaxed);
     Ok(true)

@@ -10,12 +10,15 @@
 //! A connection that has not named its client is taken for one of whoever at its address asked last when it
 //! was opened: a client opens another one while it is asking on those it has. Else the operator's word counts.
 //!
+//! Closed connections count only once some client has shown itself as an older one by a request, or the operator has
+//! said so: where all are of today's release, nothing is ever answered in another form.
+//!
 //! Nothing here is replicated: what is forgotten costs a client one read, which it makes again.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -107,12 +110,22 @@ struct Known {
 pub struct Releases {
     known: Mutex<Known>,
     assumed: Release,
+    /// Whether some client has sent the form of an older release. Until then no closed connection speaks for one:
+    /// where all clients are of today's, one that reads and ends must not spoil the next one's answer.
+    has_older: AtomicBool,
 }
 
 impl Releases {
     /// Nothing is known; clients are taken for ones of `assumed`.
     pub fn assuming(assumed: Release) -> Self {
         Releases { assumed, ..Releases::default() }
+    }
+
+    /// Whether there may be clients of a release here.
+    fn may_be(&self, release: Release) -> bool {
+        release == Release::V0313
+            || self.assumed == release
+            || self.has_older.load(Ordering::Relaxed)
     }
 
     fn at(&self, address: IpAddr) -> Arc<Address> {
@@ -241,6 +254,9 @@ impl Caller {
             Release::V0312 => Release::V0313,
             Release::V0313 => Release::V0312,
         };
+        if !releases.may_be(other) {
+            return;
+        }
         match self.client {
             Some(client) => releases.suspect(client, other),
             // Only counts while nobody at the address has shown anything better.
@@ -275,6 +291,9 @@ impl Caller {
     }
 
     fn settle(&mut self, releases: &Releases, release: Release, proof: Proof) {
+        if release == Release::V0312 && proof == Proof::Sent {
+            releases.has_older.store(true, Ordering::Relaxed);
+        }
         self.release = Some(release);
         self.address.shown(release);
         if let Some(client) = self.client {

@@ -97,14 +97,8 @@ impl State {
             Command::RestoreBegin(begin) => Reply::Restore(self.restore_begin(begin)),
             Command::RestorePart(part) => Reply::Restore(self.restore_part(part)),
             Command::RestoreFinish(finish) => Reply::Restore(self.restore_finish(finish)),
-            Command::RestoreAbort { attempt } => {
-                self.restore_abort(*attempt);
-                Reply::Done
-            }
-            Command::RestoreDecide(decide) => {
-                self.restore_decide(decide);
-                Reply::Done
-            }
+            Command::RestoreAbort { attempt } => self.restore_abort(*attempt),
+            Command::RestoreDecide(decide) => self.restore_decide(decide),
             Command::Tenants(change) => Reply::Outcome(self.change_tenants(change)),
             Command::Tier(command) => self.tier(command, rng),
             Command::Drain(command) => Reply::Outcome(self.drain_job(command, rng)),

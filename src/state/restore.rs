@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::State;
 use super::command::Key;
 use super::guard::Guard;
+use super::reply::Reply;
 use crate::model::{ClientId, ErrorCode, Millis, Segment, SegmentId, SegmentIdx};
 use crate::plant::{Bug, is_planted};
 
@@ -269,12 +270,13 @@ impl State {
         self.preloaded = (open == Some(preloaded.attempt)).then(|| Box::new(preloaded));
     }
 
-    pub(super) fn restore_abort(&mut self, attempt: u64) {
+    pub(super) fn restore_abort(&mut self, attempt: u64) -> Reply {
         let is_meant = |stage: &mut Stage| stage.begin.attempt == attempt;
         // Dropping the stage is all there is to it.
         if self.restore.stage.take_if(is_meant).is_some() {
             self.preloaded = None;
         }
+        Reply::Done
     }
 
     /// Replaces the store by the staged image. Whatever happens, no stage is left.
@@ -284,12 +286,12 @@ impl State {
         let preloaded = self.preloaded.take();
         self.expect_empty()?;
         let mut image = stage.image()?;
-        let is_same = |preloaded: &Box<Preloaded>| {
-            preloaded.attempt == finish.attempt && preloaded.crc32 == stage.begin.crc32
-        };
-        let restored = match preloaded.filter(is_same) {
-            Some(preloaded) => Ok(preloaded.state),
-            None => {
+        let wanted = (finish.attempt, stage.begin.crc32);
+        let restored = match preloaded {
+            Some(preloaded) if (preloaded.attempt, preloaded.crc32) == wanted => {
+                Ok(preloaded.state)
+            }
+            _ => {
                 State::load(&mut image).map_err(|error| RestoreRefused::Damaged(error.to_string()))
             }
         };
@@ -309,11 +311,12 @@ impl State {
     }
 
     /// Records that the cluster starts empty. A restore that was decided before stays.
-    pub(super) fn restore_decide(&mut self, decide: &RestoreDecide) {
+    pub(super) fn restore_decide(&mut self, decide: &RestoreDecide) -> Reply {
         let RestoreDecide { outcome, now, ref report } = *decide;
         let (at, report) = (self.clock, report.clone());
         let record = RestoreRecord { at, now, snapshot: None, outcome, report };
         self.restore.record.get_or_insert(record);
+        Reply::Done
     }
 
     /// The restored state in the place of this one, which keeps what is not the store's: its time, counts,

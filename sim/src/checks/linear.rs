@@ -52,7 +52,8 @@ fn answered(key: Key, op: &Op) -> Option<Key> {
         (Act::End(_) | Act::Revoke, Told::NotFound) => keeps(key == Key::Absent),
         (Act::End(_) | Act::Revoke, _) => keeps(!is_mine),
         (Act::Remove, Told::Yes) => matches!(key, Key::Present(..)).then_some(Key::Absent),
-        (Act::Remove, Told::Leased) => keeps(matches!(key, Key::Present(..))),
+        // A write in place may have begun over a running lease.
+        (Act::Remove, Told::Leased) => keeps(key != Key::Absent),
         (Act::Remove, Told::NotReady) => keeps(matches!(key, Key::Writing(_))),
         (Act::Remove | Act::Get, Told::NotFound) => keeps(key == Key::Absent),
         (Act::Get, Told::Seen(id)) => keeps(matches!(key, Key::Present(_, seen) if seen == id)),

@@ -25,6 +25,9 @@ const BATCH_DEPTH: usize = 2;
 /// Segments of the store.
 const SEGMENTS: usize = 16;
 
+/// Clients without heartbeats stay alive for as long as a scene takes.
+const PATIENT_FLAG: &str = "--client_ttl=120";
+
 /// Reads beside writes: how long at most, and over how many connections.
 const BESIDE_TIME_MAX: Duration = Duration::from_secs(2);
 const BESIDE_CONNECTIONS: usize = 16;
@@ -174,7 +177,7 @@ pub async fn many_clients(stage: &mut Stage<'_>, side: Side) -> Result<(), Bench
     let keys = stage.options.keys;
     let mut costs = Vec::new();
     for clients in [1, stage.options.clients.max(2)] {
-        let server = stage.start(side, &[]).await?;
+        let server = stage.start(side, &[PATIENT_FLAG]).await?;
         let shape = StoreShape::for_objects(clients, clients, keys, VALUE_BYTES);
         let mut store = Store::open(&server.address, &shape, 0).await?;
         // The heartbeats of so many would be part of the cost.

@@ -138,7 +138,7 @@ pub async fn compare(options: &CompareOptions) -> Result<Report, BenchError> {
                     continue;
                 }
                 if options.budget.is_some_and(|budget| took > budget) {
-                    stage.failed(scene, side, "the time of --quick was over");
+                    stage.failed(scene, *side, round, "the time of --quick was over");
                     continue;
                 }
                 say(&format!(
@@ -148,7 +148,7 @@ pub async fn compare(options: &CompareOptions) -> Result<Report, BenchError> {
                 ));
                 if let Err(error) = play(&mut stage, scene, side).await {
                     say(&format!("  {error}"));
-                    stage.failed(scene, side, &error.to_string());
+                    stage.failed(scene, *side, round, &error.to_string());
                 }
             }
         }

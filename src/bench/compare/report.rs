@@ -221,7 +221,7 @@ mod tests {
         let clock = Arc::new(SystemClock::default());
         let mut stage = Stage::new(&options, wanted.iter().copied().collect(), clock);
         notes.iter().for_each(|(row, side, value)| stage.note(row, *side, *value));
-        stage.failed(Scene::Snapshot, &Side::Peer, "it fell over");
+        stage.failed(Scene::Snapshot, Side::Peer, 1, "it fell over");
         Report::of(&stage, wanted.iter().filter_map(|name| find(name)), 1.0).rows
     }
 

@@ -87,10 +87,12 @@ impl<'o> Stage<'o> {
         self.found.entry((row, side)).or_default().push(value);
     }
 
-    /// Notes why the rows of a scene that have no value have none.
-    pub fn failed(&mut self, scene: Scene, side: &Side, why: &str) {
+    /// Notes why the rows of a scene that have no value of a round have none.
+    pub fn failed(&mut self, scene: Scene, side: Side, round: usize, why: &str) {
         for row in ROWS.iter().filter(|row| row.scene == scene) {
-            self.failures.entry((row.name, *side)).or_insert_with(|| why.to_owned());
+            if self.values(row.name, side).len() < round {
+                self.failures.entry((row.name, side)).or_insert_with(|| why.to_owned());
+            }
         }
     }
 
@@ -161,9 +163,11 @@ mod tests {
         let needed = |scene, side| stage.is_wanted(scene, &side);
         assert!(needed(Scene::SyncCalls, Side::Ours) && !needed(Scene::SyncCalls, Side::Peer));
         assert!(needed(Scene::Calls, Side::Peer) && !needed(Scene::Pins, Side::Ours));
-        stage.failed(Scene::Calls, &Side::Peer, "first");
-        stage.failed(Scene::Calls, &Side::Peer, "second");
+        stage.note("get-cpu", Side::Peer, 1.0);
+        stage.failed(Scene::Calls, Side::Peer, 1, "first");
+        stage.failed(Scene::Calls, Side::Peer, 1, "second");
         assert_eq!(stage.failure("put-cpu", Side::Peer), Some("first"));
+        assert_eq!(stage.failure("get-cpu", Side::Peer), None, "it has its value");
         assert_eq!(stage.failure("put-cpu", Side::Ours), None);
     }
 }

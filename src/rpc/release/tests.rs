@@ -113,9 +113,32 @@ fn clients_of_both_releases_at_one_address_are_told_apart() {
     }
 }
 
+/// Releases among which somebody, elsewhere, is an older one.
+fn mixed() -> Releases {
+    let releases = Releases::default();
+    let elsewhere = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9));
+    older_end(&mut Caller::at(elsewhere, &releases), &releases, client(9_999));
+    releases
+}
+
+#[test]
+fn where_nobody_is_older_no_closed_connection_spoils_an_answer() {
+    let releases = Releases::default();
+    for number in 0..5 {
+        // A further connection of a client without a segment, and one of a client that pings.
+        let mut bare = Caller::at(HOST, &releases);
+        assert_eq!(read(&mut bare, &releases), Release::V0313);
+        bare.closed(&releases);
+        let mut named = Caller::at(HOST, &releases);
+        ping(&mut named, &releases, client(number % 2));
+        assert_eq!(read(&mut named, &releases), Release::V0313);
+        named.closed(&releases);
+    }
+}
+
 #[test]
 fn a_client_that_only_reads_loses_one_answer_and_is_known_when_it_is_heard_again() {
-    let releases = Releases::default();
+    let releases = mixed();
     let mut first = Caller::at(HOST, &releases);
     ping(&mut first, &releases, client(1));
     assert_eq!(read(&mut first, &releases), Release::V0313);
@@ -128,7 +151,7 @@ fn a_client_that_only_reads_loses_one_answer_and_is_known_when_it_is_heard_again
 
 #[test]
 fn a_client_that_ends_after_a_read_says_nothing_about_others() {
-    let releases = Releases::default();
+    let releases = mixed();
     for number in 0..5 {
         let mut once = Caller::at(HOST, &releases);
         ping(&mut once, &releases, client(number));
@@ -153,7 +176,7 @@ fn a_client_that_goes_on_after_an_answer_can_read_it() {
 
 #[test]
 fn a_request_that_was_sent_before_the_answer_proves_nothing() {
-    let releases = Releases::default();
+    let releases = mixed();
     let mut caller = Caller::at(HOST, &releases);
     ping(&mut caller, &releases, client(1));
     let body = body::<calls::GetReplicaList>(&KeyRequest { key: b"k", tenant_id: b"" });
@@ -192,7 +215,7 @@ fn what_is_remembered_is_bounded() {
 
 #[test]
 fn a_client_without_a_name_loses_two_answers() {
-    let releases = Releases::default();
+    let releases = mixed();
     let mut first = Caller::at(HOST, &releases);
     first.release_for(&releases, Some(Function::ServiceReady), &[]);
     assert_eq!(read(&mut first, &releases), Release::V0313);
@@ -206,7 +229,7 @@ fn a_client_without_a_name_loses_two_answers() {
 
 #[test]
 fn programs_that_read_once_and_end_say_nothing() {
-    let releases = Releases::default();
+    let releases = mixed();
     for _ in 0..5 {
         let mut once = Caller::at(HOST, &releases);
         once.release_for(&releases, Some(Function::ServiceReady), &[]);

@@ -101,8 +101,9 @@ impl State {
 
     /// Reserves memory for a promotion and starts its time anew.
     ///
-    /// Errors, in this order: `ObjectNotFound`; `ReplicaIsNotReady` while it is being written, without a
-    /// promotion, or with memory of its own; `InvalidParams` for another client or size; `NoAvailableHandle`.
+    /// Errors, in this order: `TenantNotRegistered`; `ObjectNotFound`; `ReplicaIsNotReady` while it is being
+    /// written, without a promotion, or with memory of its own; `InvalidParams` for another client or size;
+    /// `TenantQuotaExceeded`; `NoAvailableHandle`.
     pub(super) fn promotion_start(
         &mut self,
         start: &PromotionStart,
@@ -110,6 +111,7 @@ impl State {
     ) -> Result<Descriptor, ErrorCode> {
         let tenant = start.tenant.clone().unwrap_or_default();
         let at = KeyAt::new(&tenant, &start.key.0);
+        self.admit(&tenant)?;
         let object = self.open_for_write(at).ok_or(ErrorCode::ObjectNotFound)?;
         let is_busy = |object: &Object| {
             let is_in_memory = |replica: &Replica| replica.place.kind() == ReplicaKind::Memory;
@@ -123,6 +125,7 @@ impl State {
         if promotion.holder != start.client || promotion.size != start.size {
             return Err(ErrorCode::InvalidParams);
         }
+        self.check_quota(&tenant, start.size, 0)?;
         let staged = self.reserve_staged(start, rng)?;
         let id = staged.id;
         if let Some((segment, node)) = memory_node(&staged) {

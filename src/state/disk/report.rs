@@ -9,7 +9,7 @@ use super::command::{OffloadReport, OffloadedItem};
 use crate::model::replica::LocalDiskPlace;
 use crate::model::{
     ClientId, ErrorCode, GroupIdx, NewObject, Object, ObjectRef, Place, Replica, ReplicaId,
-    ReplicaStatus, TenantIdx, WriterIdx,
+    ReplicaStatus, WriterIdx,
 };
 use crate::state::State;
 use crate::state::put::KeyAt;
@@ -50,7 +50,9 @@ impl State {
                     self.add_local_file(object, client, size, item);
                 }
             }
-            None => self.file_offloaded(client, size, item, at),
+            // Of a tenant that may not write no object begins.
+            None if self.admit(&tenant).is_ok() => self.file_offloaded(client, size, item, at),
+            None => {}
         }
     }
 
@@ -94,7 +96,7 @@ impl State {
         let replica = self.local_file(client, size, item);
         let object = Object::new(NewObject {
             key: at.key.into(),
-            tenant: TenantIdx(self.tenants.acquire(at.tenant)),
+            tenant: self.acquire_tenant(at.tenant),
             size,
             put_start: self.clock,
             writer: WriterIdx(self.writers.acquire(&client)),

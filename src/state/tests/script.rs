@@ -199,7 +199,7 @@ fn transfer_act() -> impl Strategy<Value = Act> {
         2 => (by(), 0..20_u64, any::<bool>())
             .prop_map(|(by, id, is_success)| Act::Complete { by, id, is_success }),
         4 => prop::bool::weighted(0.3).prop_map(|is_published| Act::Snapshot { is_published }),
-        2 => (prop::bool::weighted(0.7), quota(), prop::option::of(quota())).prop_map(
+        1 => (prop::bool::weighted(0.5), quota(), prop::option::of(quota())).prop_map(
             |(is_enforced, default, named)| Act::Quotas { is_enforced, default, named }
         ),
         1 => (names(), 0..60_000_u64)

@@ -86,6 +86,25 @@ fn look<R>(state: &State, key: &Key, look: impl FnOnce(&Object) -> R) -> Option<
     state.view().table.look(hash, TenantIdx(0), &key.0, |object| object.map(look))
 }
 
+fn all_keys() -> impl Iterator<Item = Key> {
+    (0..6).map(scripted_key)
+}
+
+/// Whether a key has a file on a client's disk.
+fn has_file(state: &State, key: &Key) -> bool {
+    let is_file = |object: &Object| {
+        let mut replicas = object.replicas.iter();
+        replicas.any(|replica| replica.place.kind() == ReplicaKind::LocalDisk)
+    };
+    look(state, key, is_file) == Some(true)
+}
+
+/// The name of a key that is being promoted, or this one.
+fn promoted_name(state: &State, key: Key) -> Key {
+    let first = state.tiers().promotions().first();
+    first.map_or(key, |(_, promotion)| Key(promotion.name.key.to_vec()))
+}
+
 /// Who promotes a key, and how many bytes; anybody if nobody does.
 fn promotion(state: &State, key: &Key) -> (ClientId, u64) {
     let mut promotions = state.tiers().promotions().iter();
@@ -131,7 +150,10 @@ pub fn tier_command(act: TierAct, state: &State) -> TierCommand {
                 let incarnation = look(state, &key, incarnation).unwrap_or_default();
                 Victim { tenant: None, key, incarnation }
             };
-            let victims = keys(&names).into_iter().map(victim).collect();
+            // What has a file is what can lose its memory for good.
+            let mut keys = keys(&names);
+            keys.extend(all_keys().filter(|key| has_file(state, key)));
+            let victims = keys.into_iter().map(victim).collect();
             let evict = Evict { victims, spares_soft_pinned: false };
             TierCommand::Evict(EvictToDisk { evict, queue_max: 3, queued_max, is_forced })
         }
@@ -151,18 +173,26 @@ fn work_command(act: TierAct, state: &State) -> TierCommand {
                 let (size, endpoint) = (is_done.then_some(size), Arc::from("d:1"));
                 OffloadedItem { tenant: None, key, size, endpoint }
             };
-            let items = keys(&names).into_iter().map(item).collect();
-            TierCommand::OffloadDone(OffloadReport { client: client(by), items })
+            let mut keys = keys(&names);
+            // Half of the clients do what they were told to.
+            let told = state.tiers().offloads().first().filter(|_| by > 1).map(|(_, told)| told);
+            let taker = told.and_then(|told| told.takers.first()).map(|(taker, _)| *taker);
+            keys.extend(told.map(|told| Key(told.name.key.to_vec())));
+            let items = keys.into_iter().map(item).collect();
+            let client = taker.unwrap_or(client(by));
+            TierCommand::OffloadDone(OffloadReport { client, items })
         }
         TierAct::Promote { names, in_flight_max } => {
-            let objects = keys(&names).into_iter().map(|key| (None, key)).collect();
+            let with_file = all_keys().filter(|key| has_file(state, key));
+            let keys = keys(&names).into_iter().chain(with_file);
+            let objects = keys.map(|key| (None, key)).collect();
             TierCommand::Promote(Promote { objects, in_flight_max })
         }
         TierAct::FetchPromotions { by, items_max } => {
             TierCommand::PromotionFetch { client: client(by), items_max }
         }
         TierAct::Stage { by, name } => {
-            let key = scripted_key(name);
+            let key = promoted_name(state, scripted_key(name));
             let (holder, size) = promotion(state, &key);
             TierCommand::PromotionStart(PromotionStart {
                 client: by.map_or(holder, client),
@@ -174,7 +204,7 @@ fn work_command(act: TierAct, state: &State) -> TierCommand {
             })
         }
         TierAct::EndPromotion { by, name, is_success } => {
-            let key = scripted_key(name);
+            let key = promoted_name(state, scripted_key(name));
             let client = by.map_or(promotion(state, &key).0, client);
             TierCommand::PromotionEnd(PromotionEnd { client, tenant: None, key, is_success })
         }

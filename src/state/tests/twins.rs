@@ -93,7 +93,6 @@ fn random_histories_reach_zombies_discards_sweeps_and_unmounts_in_steps() {
         "partly placed",
         "offloading",
         "promoting",
-        "promoted",
         "losing files",
     ] {
         assert!(reached.get(what).copied().unwrap_or(0) >= 10, "{what}: {reached:?}");

@@ -179,6 +179,8 @@ async fn report_849_a_write_whose_client_vanished_frees_its_key_first_and_its_me
     let started = other.start("k", 100_000, &plain()).await.unwrap();
     assert!(place(&started[0]).1 >= taken + 600_000, "the memory may still be written");
     other.end("k").await.unwrap();
+    // Leased, so that the eviction for which the next write asks leaves it.
+    assert!(other.exists("k").await);
     let large = other.start("large", 600_000, &plain()).await;
     assert_eq!(large.unwrap_err(), ErrorCode::NoAvailableHandle);
     // The object that took the key over is of use while the old memory waits.

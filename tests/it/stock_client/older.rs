@@ -102,6 +102,9 @@ fn older_clients_carry_out_copies_and_moves() {
     let Some(bench) = start(&[]) else { return };
     let Some((mut old, mut new)) = both(&bench) else { return };
     let Some(mut third) = bench.old_client("third", 32) else { return };
+    // Who has written is known; the first read of another one may be lost.
+    assert_eq!(new.put(&Value::new("by new", 1000)), 0);
+    assert_eq!(third.put(&Value::new("by third", 1000)), 0);
     let (from, to) = (old.segment().to_owned(), third.segment().to_owned());
     let value = Value::new("k", 100_000);
     assert_eq!(old.put_with(&value, &WriteConfig::default().on(&from)), 0);
@@ -119,9 +122,17 @@ fn older_clients_carry_out_copies_and_moves() {
 /// A client without a segment sends nothing that names it, and its reads look like anybody's.
 #[test]
 fn an_older_client_that_only_reads_is_known_after_two_answers() {
-    for (flags, lost_max) in [(&[][..], 2), (&["--assumed_client_release=0.3.12"][..], 0)] {
+    for flags in [&[][..], &["--assumed_client_release=0.3.12"][..]] {
         let Some(bench) = start(flags) else { return };
-        // Not of this address, as far as the master can see: it has not written yet.
+        let mut lost_max = 0;
+        if flags.is_empty() {
+            // Until some older client has written, nobody is taken for one. Then another one of today's makes the
+            // address a mixed one, at which a reader is not known beforehand.
+            let Some((mut older, mut newer)) = both(&bench) else { return };
+            assert_eq!(older.put(&Value::new("of older", 100)), 0);
+            assert_eq!(newer.put(&Value::new("of newer", 100)), 0);
+            lost_max = 2;
+        }
         let Some(mut reader) = bench.old_client("reader", 0) else { return };
         let mut lost = 0;
         while reader.get(&Value::new("missing", 1)) != Got::Failed(-704) {
