@@ -5,6 +5,7 @@
 //! while clients are still passed on to the new leader.
 
 mod cluster;
+mod core;
 mod ports;
 
 use std::net::SocketAddr;
@@ -16,6 +17,7 @@ use mooncake_ha_snapshot::Catalog;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+use self::core::Core;
 use crate::admin::{self, Door};
 use crate::clock::{Clock, SteppedClock, SystemClock};
 use crate::config::{ClientRelease, Config};
@@ -62,9 +64,11 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         (advertised(&config, rpc_address), advertised(&config, admin_address));
     let settings = NodeSettings::new(&config, &rpc_told, &admin_told);
     let raft = cluster::raft_config(&config)?;
-    let node = MasterNode::open(raft, settings, clock.clone())
-        .await
-        .context("the data directory cannot be used")?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let core = Core::start(cores).context("threads for replication cannot be started")?;
+    let opened = core.run(MasterNode::open(raft, settings, clock.clone())).await;
+    let node = opened.map_err(|why| anyhow::anyhow!("opening was interrupted: {why}"))?;
+    let node = node.context("the data directory cannot be used")?;
     if let Some(ended) = first_restore(&config, &node, &admin, catalog).await {
         let _ = stop.send(true);
         while doors.join_next().await.is_some() {}

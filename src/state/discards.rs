@@ -68,9 +68,14 @@ pub struct Discards {
     staged_bytes: u64,
 }
 
+/// The last moment that the snapshot format can say (snapshot format 6), in the year 2262.
+const RELEASE_AT_MAX: Millis = Millis(mooncake_ha_snapshot::codec::INSTANT_MS_MAX);
+
 impl Discards {
-    /// Sets replicas aside until `release_at`.
+    /// Sets replicas aside until `release_at`, or until the last moment that a snapshot can say: one beyond it
+    /// would make an image that cannot be loaded.
     pub fn push(&mut self, release_at: Millis, discard: Discard) {
+        let release_at = release_at.min(RELEASE_AT_MAX);
         self.staged_bytes += discard.memory_bytes();
         let key = DiscardKey { release_at, sequence: self.next_sequence };
         self.next_sequence += 1;

@@ -3,10 +3,10 @@
 use super::world::*;
 use crate::model::PinRequest::{Disable, Preserve};
 use crate::model::{Millis, ReplicaId};
-use crate::state::Reply;
 use crate::state::command::{Command, Remove, Start, StartItem};
 use crate::state::evict::{Evict, Victim};
 use crate::state::guard::Published;
+use crate::state::{Reply, State};
 
 /// A pin that outlives every story.
 const LONG: u64 = 3_600_000;
@@ -50,6 +50,18 @@ fn without_snapshots_memory_of_a_pinned_object_is_free_at_once() {
     world.put("k", pinned(LONG));
     world.remove("k").unwrap();
     assert_eq!((world.used(1), held(&world)), (0, 0));
+}
+
+/// Found by the simulation: a node wrote such an image and could not start from it.
+#[test]
+fn memory_set_aside_for_longer_than_a_snapshot_can_say_makes_an_image_that_can_be_loaded() {
+    let mut world = World::small();
+    world.put("for ever", pinned(u64::MAX));
+    snapshot(&mut world);
+    world.remove("for ever").unwrap();
+    assert!(held(&world) > 0);
+    let loaded = State::load(&mut &*world.image()).unwrap();
+    assert!(image(&loaded) == world.image());
 }
 
 #[test]

@@ -113,10 +113,22 @@ async fn batches_patterns_and_copies_of_an_older_client_are_answered_in_its_form
     node.assert_sound();
 }
 
-/// Reads alone: the first is answered in today's form, and the client closes its connection.
+/// Reads alone, where clients of both releases write: the first is answered in today's form, and the client closes
+/// its connection.
 #[tokio::test]
 async fn an_older_reader_that_names_itself_is_known_after_one_answer() {
     let node = TestNode::start(&[]).await;
+    let today = node.owner(1, MIB).await;
+    let older = RpcClient::connect(node.address()).await.unwrap();
+    let end = r::PutRevokeRequest {
+        client_id: today.id,
+        key: b"none".as_slice(),
+        replica_type: ReplicaType::ALL,
+        tenant_id: TENANT,
+    };
+    let ended = older.call::<old::PutEnd>(&end).await.unwrap();
+    assert_eq!(ended.unwrap_err(), ErrorCode::ObjectNotFound);
+    today.put("mine", &plain()).await;
     let reader = node.caller(5).await.id;
     let mut lost = 0;
     until("the reader is known", async || {

@@ -119,34 +119,37 @@ fn older_clients_carry_out_copies_and_moves() {
     assert_eq!((new.get(&value), third.get(&move_away)), (Got::Right, Got::Right));
 }
 
-/// A client without a segment sends nothing that names it, and its reads look like anybody's.
+/// A client without a segment sends nothing that names it, and its reads look like anybody's: it is known by another
+/// one at its address that writes, or by the operator's word.
 #[test]
-fn an_older_client_that_only_reads_is_known_after_two_answers() {
+fn an_older_client_that_only_reads_is_known_by_one_that_writes_or_by_the_operators_word() {
     for flags in [&[][..], &["--assumed_client_release=0.3.12"][..]] {
         let Some(bench) = start(flags) else { return };
-        let mut lost_max = 0;
         if flags.is_empty() {
-            // Until some older client has written, nobody is taken for one. Then another one of today's makes the
-            // address a mixed one, at which a reader is not known beforehand.
-            let Some((mut older, mut newer)) = both(&bench) else { return };
+            let Some(mut older) = bench.old_client("older", 32) else { return };
             assert_eq!(older.put(&Value::new("of older", 100)), 0);
-            assert_eq!(newer.put(&Value::new("of newer", 100)), 0);
-            lost_max = 2;
         }
         let Some(mut reader) = bench.old_client("reader", 0) else { return };
-        let mut lost = 0;
-        while reader.get(&Value::new("missing", 1)) != Got::Failed(-704) {
-            lost += 1;
-            assert!(lost <= lost_max, "{lost} reads were lost");
-        }
         for _ in 0..20 {
             assert_eq!(reader.get(&Value::new("missing", 1)), Got::Failed(-704));
         }
         let mut writer = bench.client("writer", 32);
         let value = Value::new("k", 1000);
-        assert_eq!(writer.put(&value), 0);
+        // Where all others are older, the first of today's may be misunderstood until its first write has shown it.
+        let lost = (0..3).find(|_| writer.put(&value) == 0).expect("a put that is understood");
+        assert!(lost <= 1, "{lost} puts were lost");
         assert_eq!(writer.get(&value), Got::Right);
         assert_eq!(reader.get(&value), Got::Right);
+    }
+}
+
+/// Where nobody is older, clients that read once and end spoil nothing for the next.
+#[test]
+fn todays_clients_that_read_once_and_end_are_answered_in_their_own_form() {
+    let Some(bench) = start(&[]) else { return };
+    for n in 0..4 {
+        let mut reader = bench.client(&format!("reader{n}"), 0);
+        assert_eq!(reader.get(&Value::new("missing", 1)), Got::Failed(-704));
     }
 }
 
