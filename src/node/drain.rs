@@ -53,7 +53,7 @@ impl MasterNode {
                 is_exhausted: plan.open == 0 && plan.given_up > 0,
                 tasks_pending_max: self.settings().tasks.pending_max,
             };
-            self.propose(&Command::Drain(DrainCommand::Step(step))).await?;
+            self.propose_work(&Command::Drain(DrainCommand::Step(step))).await?;
         }
         Ok(())
     }

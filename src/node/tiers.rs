@@ -141,7 +141,7 @@ impl MasterNode {
         let name = |wish: &Wish| (wish.object.tenant.for_command(), Key(wish.object.key.to_vec()));
         let objects = due.wishes.iter().map(name).collect();
         let promote = Promote { objects, in_flight_max: rules.in_flight_max };
-        let reply = self.propose(&Command::Tier(TierCommand::Promote(promote))).await?;
+        let reply = self.propose_work(&Command::Tier(TierCommand::Promote(promote))).await?;
         let Reply::Tier(TierReply::Admissions(admissions)) = reply else { return Ok(()) };
         for (wish, admission) in due.wishes.into_iter().zip(admissions) {
             match admission {
@@ -178,7 +178,7 @@ impl MasterNode {
         for client in lost {
             let files_max = FILES_PER_STEP;
             let step = Command::Tier(TierCommand::DropLost { client, files_max });
-            while let Reply::Drained { is_finished: false } = self.propose(&step).await? {}
+            while let Reply::Drained { is_finished: false } = self.propose_work(&step).await? {}
         }
         Ok(())
     }
