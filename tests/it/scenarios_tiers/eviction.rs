@@ -48,7 +48,12 @@ async fn f10_keys_get_files_instead_of_vanishing_and_an_end_alone_queues_nothing
         used(&node) <= 6 * BYTES
     })
     .await;
-    assert_eq!(kinds(&a.replicas("k0").await.unwrap().replicas), "L");
+    // Of those whose files are there any may go first: one that was on its way is looked at again a second later.
+    let mut left = Vec::new();
+    for n in 0..7 {
+        left.push(kinds(&a.replicas(&format!("k{n}")).await.unwrap().replicas));
+    }
+    assert!(left.iter().any(|kinds| kinds == "L"), "{left:?}");
     assert_eq!(node.keys(), 7);
     node.assert_sound();
 }
