@@ -210,13 +210,17 @@ pub async fn look_at_pins(
 }
 
 /// Terms in which more than one node said that it serves: term, and the nodes. Terms before and after a moment of
-/// `reborn` are those of different clusters.
+/// `reborn` are those of different clusters; a look that such a moment falls into may have been answered by either,
+/// so it says nothing.
 pub fn shared_terms(looks: &[NodeLook], reborn: &[Moment]) -> Vec<(u64, Vec<usize>, Moment)> {
     type Led = BTreeMap<(usize, u64), (Vec<usize>, Moment)>;
     let mut led = Led::new();
+    let lives = |at: Moment| reborn.iter().filter(|birth| at > **birth).count();
     for look in looks {
-        if let NodeState::Serving { term: Some(term) } = look.state {
-            let life = reborn.iter().filter(|birth| look.ended > **birth).count();
+        let life = lives(look.ended);
+        if let NodeState::Serving { term: Some(term) } = look.state
+            && lives(look.begun) == life
+        {
             let (nodes, at) = led.entry((life, term)).or_insert((Vec::new(), look.ended));
             if !nodes.contains(&look.node) {
                 nodes.push(look.node);
@@ -244,5 +248,13 @@ mod tests {
         let both = [serving(0, 1, 1), serving(1, 2, 1)];
         assert_eq!(shared_terms(&both, &[]), [(1, vec![0, 1], Moment(2))]);
         assert_eq!(shared_terms(&both, &[Moment(1)]), [], "each in a cluster of its own");
+    }
+
+    #[test]
+    fn a_look_that_was_under_way_when_a_new_cluster_began_is_held_against_neither() {
+        let late = NodeLook { begun: Moment(1), ended: Moment(4), ..serving(0, 4, 1) };
+        let looks = [late, serving(1, 5, 1)];
+        assert_eq!(shared_terms(&looks, &[Moment(3)]), []);
+        assert_eq!(shared_terms(&looks, &[]), [(1, vec![0, 1], Moment(5))]);
     }
 }

@@ -98,9 +98,7 @@ impl State {
         self.admit(at.tenant)?;
         let mut origin = Origin::of_request(start, item);
         if let Some(existing) = self.open_for_write(at) {
-            let is_fenced = self.view.table.peek(existing, |object| object.lease.is_fenced());
-            origin.is_fenced = is_fenced == Some(true);
-            self.replace_zombie(existing, start)?;
+            origin.is_fenced = self.remove_zombie(existing, start)?;
         }
         self.check_quota(at.tenant, charge(start, item), 0)?;
         let replicas = self.allocate(start, item.size, at, preferred, rng)?;
@@ -108,10 +106,11 @@ impl State {
         Ok(self.describe_all(object))
     }
 
-    /// Makes room for a new write where an unfinished one is older than the discard timeout.
+    /// Makes room for a new write where an unfinished one is older than the discard timeout. Returns whether a
+    /// removal fence stood on it.
     ///
     /// Errors: `ObjectAlreadyExists` if anything is readable or the write is young.
-    fn replace_zombie(&mut self, object: ObjectRef, start: &Start) -> Result<(), ErrorCode> {
+    fn remove_zombie(&mut self, object: ObjectRef, start: &Start) -> Result<bool, ErrorCode> {
         let clock = self.clock;
         let is_zombie = self.view.table.peek(object, |object| {
             let give_up = object.put_start.0.saturating_add(start.rules.discard_timeout_ms);
@@ -128,8 +127,7 @@ impl State {
         let started = started.max(copied);
         let release_at = Millis(started.0.saturating_add(start.rules.release_timeout_ms));
         self.discard_replicas(object, release_at, |replica| !replica.is_complete());
-        self.erase(object);
-        Ok(())
+        Ok(self.erase(object))
     }
 
     /// Moves the chosen replicas of an object to the set-aside memory.
@@ -145,6 +143,17 @@ impl State {
         });
         let until = self.saved_until_of(object);
         let Some((replicas, size)) = taken else { return };
+        self.set_aside(replicas, size, until, release_at);
+    }
+
+    /// Keeps the memory of replicas that are no object's any more until nobody can be writing it.
+    pub(super) fn set_aside(
+        &mut self,
+        replicas: Vec<Replica>,
+        size: u64,
+        until: super::guard::SavedUntil,
+        release_at: Millis,
+    ) {
         if replicas.is_empty() {
             return;
         }
@@ -167,8 +176,27 @@ impl State {
         replicas: Replicas,
         origin: Origin,
     ) -> Result<ObjectRef, ErrorCode> {
-        let eligible = eligible(&replicas);
         let places: Vec<_> = replicas.iter().map(|replica| replica.place.clone()).collect();
+        let object = self.started(start, item, at, replicas, origin);
+        let (writer, tenant, group) = (object.writer, object.tenant, object.group);
+        if let Some(object) = self.file(at.hash, object) {
+            return Ok(object);
+        }
+        places.iter().for_each(|place| self.free(place));
+        self.release_numbers(writer, tenant, group);
+        Err(ErrorCode::NoAvailableHandle)
+    }
+
+    /// The object of a started write, not filed yet, with its soft-pin request pending on all its replicas.
+    pub(super) fn started(
+        &mut self,
+        start: &Start,
+        item: &StartItem,
+        at: KeyAt<'_>,
+        replicas: Replicas,
+        origin: Origin,
+    ) -> Object {
+        let eligible = eligible(&replicas);
         let tenant = self.acquire_tenant(at.tenant);
         let mut object = Object::new(NewObject {
             key: at.key.into(),
@@ -187,13 +215,7 @@ impl State {
         if origin.is_fenced {
             object.lease = Lease::fenced();
         }
-        let (writer, group) = (object.writer, object.group);
-        if let Some(object) = self.file(at.hash, object) {
-            return Ok(object);
-        }
-        places.iter().for_each(|place| self.free(place));
-        self.release_numbers(writer, tenant, group);
-        Err(ErrorCode::NoAvailableHandle)
+        object
     }
 
     pub(super) fn put_end(&mut self, end: &End) -> Vec<Result<(), ErrorCode>> {

@@ -3,6 +3,8 @@
 //! A change is settled by comparing the object's footprint before and after it. The gauge of soft pins is the
 //! length of the index, so it cannot be counted twice (RFC "Metrics").
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use super::State;
@@ -18,6 +20,10 @@ pub(super) fn memory_node(replica: &Replica) -> Option<(SegmentIdx, u32)> {
         Place::Memory { segment, node, .. } => Some((segment, node)),
         _ => None,
     }
+}
+
+fn memory_nodes(object: &Object) -> SmallVec<[(SegmentIdx, u32); 2]> {
+    object.replicas.iter().filter_map(memory_node).collect()
 }
 
 /// What an object costs its tenant.
@@ -170,12 +176,34 @@ impl State {
 
     /// Files a new object. `None`, with the object dropped, if its shard is full.
     pub(super) fn file(&mut self, hash: u64, object: Object) -> Option<ObjectRef> {
-        let nodes: SmallVec<[_; 2]> = object.replicas.iter().filter_map(memory_node).collect();
+        let nodes = memory_nodes(&object);
         let at = self.file_unowned(hash, object)?;
-        for (segment, node) in nodes {
-            self.own(segment, node, at.0);
-        }
+        self.own_all(nodes, at);
         Some(at)
+    }
+
+    /// Puts a new object in the place of one of the same key, in one step for readers, and forgets what was derived
+    /// from the old one, which the caller gets with its replicas: their memory is not given back yet.
+    ///
+    /// `None`, with the new object dropped, if there is no such object.
+    pub(super) fn supersede(&mut self, object: ObjectRef, heir: Object) -> Option<Arc<Object>> {
+        let (nodes, after, group) = (memory_nodes(&heir), Footprint::of(&heir), heir.group);
+        let old = self.view.table.swap(object, heir)?;
+        self.settle(object, Some(&*old), Footprint::of(&old), Footprint::ABSENT);
+        self.transfers.remove(object);
+        self.forget_tiers(object);
+        self.leave_group(old.group, object);
+        self.join_group(group, object);
+        self.settle(object, None, Footprint::ABSENT, after);
+        self.own_all(nodes, object);
+        self.release_numbers(old.writer, old.tenant, old.group);
+        Some(old)
+    }
+
+    fn own_all(&mut self, nodes: SmallVec<[(SegmentIdx, u32); 2]>, owner: ObjectRef) {
+        for (segment, node) in nodes {
+            self.own(segment, node, owner.0);
+        }
     }
 
     /// As [`State::file`], while the allocators do not exist yet.
@@ -190,8 +218,10 @@ impl State {
 
     /// Takes an object out of the table, frees the memory of the replicas it still has, and forgets what was
     /// derived from it. Replicas that must stay reserved have been moved to the discards before.
-    pub(super) fn erase(&mut self, object: ObjectRef) {
-        self.erase_as(object, Millis(0), None);
+    ///
+    /// Returns whether a removal fence stood on it: an heir of its key must be closed to readers, too.
+    pub(super) fn erase(&mut self, object: ObjectRef) -> bool {
+        self.erase_as(object, Millis(0), None)
     }
 
     /// As [`State::erase`], of an object that a read lease protected until `leased_until`.
@@ -209,13 +239,13 @@ impl State {
         object: ObjectRef,
         leased_until: Millis,
         freed: Option<(SegmentIdx, u32)>,
-    ) {
+    ) -> bool {
         let hash = self.view.table.peek(object, |found| {
             let tenant = self.tenants.name(found.tenant.0)?;
             Some(super::table::table_hash(tenant, &found.key))
         });
-        let Some(Some(hash)) = hash else { return };
-        let Some(erased) = self.view.table.remove(object, hash) else { return };
+        let Some(Some(hash)) = hash else { return false };
+        let Some(erased) = self.view.table.remove(object, hash) else { return false };
         self.settle(object, Some(&*erased), Footprint::of(&erased), Footprint::ABSENT);
         self.transfers.remove(object);
         self.forget_tiers(object);
@@ -227,6 +257,7 @@ impl State {
         }
         self.leave_group(erased.group, object);
         self.release_numbers(erased.writer, erased.tenant, erased.group);
+        erased.lease.is_fenced()
     }
 
     /// Gives the space of a replica back to its segment, which may be unmounting: a snapshot of that moment

@@ -11,6 +11,7 @@ use hashbrown::HashTable;
 use parking_lot::RwLock;
 
 use crate::model::ids::{SHARD_COUNT, key_hash, placement_hash, shard_of};
+use crate::model::object::Lease;
 use crate::model::{Object, ObjectRef, Tenant, TenantIdx};
 
 const SHARD_BITS: u32 = SHARD_COUNT.trailing_zeros();
@@ -229,6 +230,18 @@ impl ObjectTable {
         let mut guard = self.shard(index)?.write();
         let slot = Arc::make_mut(&mut guard).insert(hash, object)?;
         Some(ObjectRef((slot << SHARD_BITS) | u32::try_from(index).ok()?))
+    }
+
+    /// Puts an object in the place of another of the same key, whose removal fence it takes over. Readers see the one
+    /// or the other, never neither. `None`, with nothing changed, if there is no such object.
+    pub(super) fn swap(&self, object: ObjectRef, mut heir: Object) -> Option<Arc<Object>> {
+        let (index, slot) = split(object);
+        let mut guard = self.shard(index)?.write();
+        let place = Arc::make_mut(&mut guard).slots.get_mut(slot as usize)?.as_mut()?;
+        if place.lease.is_fenced() {
+            heir.lease = Lease::fenced();
+        }
+        Some(std::mem::replace(place, Arc::new(heir)))
     }
 
     /// Takes an object out.

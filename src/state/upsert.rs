@@ -7,8 +7,8 @@
 
 use crate::alloc::Rng;
 use crate::model::{
-    ErrorCode, Millis, Object, ObjectRef, PendingPin, Replica, ReplicaKind, ReplicaStatus,
-    WriterIdx,
+    ErrorCode, Millis, Object, ObjectRef, PendingPin, Replica, ReplicaId, ReplicaKind,
+    ReplicaStatus, WriterIdx,
 };
 
 use super::State;
@@ -61,7 +61,7 @@ impl State {
             self.rewrite(object, start);
             return Ok(self.describe_all(object));
         }
-        let object = self.rewrite_elsewhere(object, start, item, at, rng)?;
+        self.rewrite_elsewhere(object, start, item, at, rng)?;
         Ok(self.describe_all(object))
     }
 
@@ -134,7 +134,7 @@ impl State {
         item: &StartItem,
         at: KeyAt<'_>,
         rng: &mut Rng,
-    ) -> Result<ObjectRef, ErrorCode> {
+    ) -> Result<(), ErrorCode> {
         let (kept, refund) = self.charges_of(object);
         self.check_quota(at.tenant, charge(start, item), refund)?;
         let mut replicas = self.allocate(start, item.size, at, None, rng)?;
@@ -143,32 +143,36 @@ impl State {
         let clock = self.clock;
         let origin = self.view.table.peek(object, |old| {
             let is_kept = old.has_complete();
-            Origin {
+            let is_same = old.size == item.size;
+            let on_disk = old.replicas.iter().filter(|replica| is_same && is_shared_file(replica));
+            let origin = Origin {
                 group: Box::from(if is_kept { self.group_name(old) } else { asked }),
                 pin: old.pin().filter(|deadline| !deadline.is_reached(clock)),
                 is_hard_pinned: start.config.is_hard_pinned || (is_kept && old.is_hard_pinned),
-                is_fenced: old.lease.is_fenced(),
-            }
+                // Taken over when the two change places: a removal may close the old one until then.
+                is_fenced: false,
+            };
+            (origin, on_disk.cloned().collect::<Vec<_>>(), self.saved_until(old))
         });
-        let origin = origin.unwrap_or_else(|| Origin::of_request(start, item));
-        let on_disk = self.edit(object, |old| {
-            let is_same = old.size == item.size;
-            old.take_replicas(|replica| is_same && is_shared_file(replica))
-        });
-        for mut replica in on_disk.unwrap_or_default() {
+        let Some((origin, on_disk, until)) = origin else { return Err(ErrorCode::ObjectNotFound) };
+        let moved: Vec<ReplicaId> = on_disk.iter().map(|replica| replica.id).collect();
+        for mut replica in on_disk {
             replica.status = ReplicaStatus::Processing;
             replicas.push(replica);
         }
-        let release_at = self.release_at(start);
-        self.discard_replicas(object, release_at, is_memory);
-        self.erase(object);
-        let object = self.insert_started(start, item, at, replicas, origin)?;
+        let heir = self.started(start, item, at, replicas, origin);
+        let old = self.supersede(object, heir).ok_or(ErrorCode::ObjectNotFound)?;
+        self.forget_shortened(&old);
+        let left = old.replicas.iter().filter(|replica| !moved.contains(&replica.id)).cloned();
+        let (written, others): (Vec<_>, Vec<_>) = left.partition(is_memory);
+        self.set_aside(written, old.size, until, self.release_at(start));
+        others.into_iter().for_each(|replica| self.release(replica, old.size, until));
         if self.quotas.is_enforced
             && let Some(tenant) = self.view.table.peek(object, |object| object.tenant)
         {
             self.ledger.keep_replaced(object, tenant, kept);
         }
-        Ok(object)
+        Ok(())
     }
 
     /// What an object's tenant is charged for its readable memory, which stays charged while the object is written

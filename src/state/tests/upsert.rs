@@ -1,13 +1,18 @@
 //! Upserts on the pure state: in place, elsewhere, preempting; what becomes of pins, memory and the old value
 //! (behaviour 2.5, 3.10 and sharp edges 2, 3 and 33).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::world::*;
 use crate::model::PinRequest::{Disable, Preserve};
 use crate::model::{
     Descriptor, ErrorCode, Location, Object, PinRequest, ReplicaKind, ReplicaSelect, ReplicaStatus,
+    Tenant, TenantIdx,
 };
 use crate::state::Reply;
 use crate::state::command::{ClearReplicas, Command, Start, WriteConfig};
+use crate::state::table::table_hash;
 
 type Started = Result<Vec<Descriptor>, ErrorCode>;
 
@@ -419,4 +424,36 @@ fn a_writer_clears_its_replicas_by_segment_or_its_whole_object() {
     assert_eq!(clear(&mut world, 1, "b", None), Ok(()));
     assert_eq!(clear(&mut world, 1, "b", None), Err(ErrorCode::ObjectNotFound));
     assert_eq!((world.used(1), world.used(2), world.gauge()), (0, 0, 0));
+}
+
+#[test]
+fn a_reader_finds_a_key_at_every_moment_of_an_upsert_to_new_memory() {
+    let mut world = World::small();
+    world.put("k", Preserve);
+    let (view, is_over) = (Arc::clone(world.state.view()), Arc::new(AtomicBool::new(false)));
+    let reader = std::thread::spawn({
+        let is_over = Arc::clone(&is_over);
+        move || {
+            let hash = table_hash(&Tenant::default(), b"k");
+            let (mut looks, mut misses) = (0_u64, 0_u64);
+            while !is_over.load(Ordering::Relaxed) {
+                let directory = view.directory();
+                let exists = |object: Option<&Object>| object.is_some_and(|o| directory.exists(o));
+                looks += 1;
+                misses += u64::from(!view.table.look(hash, TenantIdx(0), b"k", exists));
+            }
+            (looks, misses)
+        }
+    });
+    for turn in 0..2_000 {
+        // The memory of the one before is set aside for the release timeout.
+        world.now += 1_000_000;
+        world.sweep();
+        upsert(&mut world, 1, "k", 1024 * (1 + turn % 2), Preserve).unwrap();
+        end(&mut world, 1, "k").unwrap();
+    }
+    is_over.store(true, Ordering::Relaxed);
+    let (looks, misses) = reader.join().unwrap();
+    assert!(looks > 1_000, "the reader saw nothing");
+    assert_eq!(misses, 0, "of {looks} looks");
 }
