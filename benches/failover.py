@@ -6,8 +6,10 @@
 Needs the `mooncake` wheel.  Three nodes run on 127.0.0.1, .2 and .3 with one RPC port, so that one
 name with three addresses (`--name`, from /etc/hosts or a DNS server) can stand for all of them.
 
-idle        A client that reaches the masters by discovery and makes no call while there is no
-            leader: from "a node serves" to the end of its first put, and of its first get.
+idle        A client that reaches the masters by discovery and makes no call until `--idle-pause`
+            after a node serves: from "a node serves" to the end of its first put; then its first
+            get.  A call made before the client has heard of the new leader goes to the old one,
+            whose closed port the client tries for 4.3 s by itself.
 any_node    A client that knows one surviving node only, putting without pause: its longest put.
 by_name     The same for a client that knows the name only (left out without --name).
 
@@ -32,19 +34,22 @@ HOSTS = ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
 VALUE_BYTES = 4096
 LOOK_SECONDS = 0.02
 START_SECONDS = 60
+# For the node that was killed to catch up, before the next leader is killed.
+REJOIN_SECONDS = 3
 
 
 class Node:
     def __init__(self, options, number, directory):
         host, base = HOSTS[number - 1], options.port
-        peers = ",".join(f"{i}={h}:{base + 3}" for i, h in enumerate(HOSTS, 1))
+        peers = ",".join(f"{i}={h}:{base + 7 + i}" for i, h in enumerate(HOSTS, 1))
         self.number, self.admin = number, f"{host}:{base + 1}"
-        self.rpc, self.discovery = f"{host}:{base}", f"{host}:{base + 2}"
+        self.rpc, self.discovery = f"{host}:{base}", f"{host}:{base + 4 + number}"
         self.command = [
             options.bin, "serve", f"--node_id={number}", f"--peers={peers}",
             f"--data_dir={directory}/node_{number}", f"--rpc_address={host}",
             f"--rpc_port={base}", f"--metrics_host={host}", f"--metrics_port={base + 1}",
-            f"--discovery_port={base + 2}",
+            f"--raft_address={host}",
+            f"--discovery_port={base + 4 + number}",
         ]
         self.log = open(f"{directory}/node_{number}.log", "ab")
         self.process = None
@@ -160,9 +165,12 @@ def play(options, nodes, clients, round_number):
     killed = time.monotonic()
     others = [n for n in nodes if n is not leader]
     wait_for("a new leader", lambda: next((n for n in others if n.serves()), None))
-    row = {"leader_serves_s": time.monotonic() - killed}
+    serves = time.monotonic()
+    row = {"leader_serves_s": serves - killed}
+    time.sleep(options.idle_pause)
     key = f"{round_number}/idle/after"
-    answer, row["idle_put_s"] = idle.ask(key)
+    answer, _ = idle.ask(key)
+    row["idle_put_s"] = time.monotonic() - serves
     found, row["idle_get_s"] = idle.ask(f"?{key}")
     wrong += [key] if answer != "0" or found != "ok" else []
     time.sleep(5)
@@ -175,13 +183,14 @@ def play(options, nodes, clients, round_number):
     row["wrong"] = wrong
     leader.process.wait()
     leader.start()
-    wait_for("the killed node", lambda: ready(leader))
+    wait_for("the killed node", lambda: answers(leader))
+    time.sleep(REJOIN_SECONDS)
     return row
 
 
-def ready(node):
+def answers(node):
     try:
-        with urllib.request.urlopen(f"http://{node.admin}/ready", timeout=0.3) as answer:
+        with urllib.request.urlopen(f"http://{node.admin}/health", timeout=0.3) as answer:
             return answer.status == 200
     except OSError:
         return False
@@ -227,6 +236,7 @@ def main():
     parser.add_argument("--bin", required=True, help="the mooncake-ha program")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--port", type=int, default=14100, help="first of 15 ports in a row")
+    parser.add_argument("--idle-pause", type=float, default=0.1, metavar="SECONDS")
     parser.add_argument("--name", help="a host name that stands for 127.0.0.1, .2 and .3")
     return run(parser.parse_args())
 

@@ -94,7 +94,7 @@ fn lock(root: &Path) -> Result<File, OpenError> {
             return Err(OpenError::InUse { dir: root.to_owned(), holder });
         }
         Err(TryLockError::Error(source)) => {
-            return Err(OpenError::Io { what: "lock", path, source });
+            return Err(OpenError::Io { what: "lock", path, why: source });
         }
     }
     // The number only serves the message above, so failing to write it is worth no refusal
@@ -118,7 +118,7 @@ fn read_identity(disk: &dyn Disk, root: &Path) -> Result<Option<Identity>, OpenE
             }
             return Ok(None);
         }
-        Err(source) => return Err(OpenError::Io { what: "open", path, source }),
+        Err(source) => return Err(OpenError::Io { what: "open", path, why: source }),
     };
     let bytes = file.read_start(IDENTITY_BYTES_MAX).map_err(OpenError::io("read", &path))?;
     match record::open::<Identity>(&bytes) {

@@ -65,14 +65,14 @@ pub enum OpenError {
         known: u32,
     },
     /// The file system refused.
-    #[error("{what} {path}: {source}; check permissions, free space and the disk")]
+    #[error("{what} {path}: {why}; check permissions, free space and the disk")]
     Io {
         /// What was being done.
         what: &'static str,
         /// To which file.
         path: PathBuf,
-        /// Why it failed.
-        source: std::io::Error,
+        /// Why it failed; not named `source`, which would be printed a second time after this text.
+        why: std::io::Error,
     },
     /// Stored bytes are not what was written.
     #[error("{what} in {path}: {detail}; nothing was changed, {remedy}")]
@@ -97,12 +97,14 @@ pub enum OpenError {
         detail: String,
     },
     /// The address for peers could not be bound.
-    #[error("listen for peers on {addr}: {source}")]
+    #[error(
+        "listen for peers on {addr}: {why}; give --raft_address and --peers an address of this host and a free port"
+    )]
     Listen {
         /// The address.
         addr: String,
         /// Why it failed.
-        source: std::io::Error,
+        why: std::io::Error,
     },
     /// Replication refused to start.
     #[error("raft: {0}")]
@@ -119,7 +121,7 @@ impl OpenError {
         path: impl Into<PathBuf>,
     ) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
-        move |source| Self::Io { what, path, source }
+        move |why| Self::Io { what, path, why }
     }
 
     pub(crate) fn damaged(

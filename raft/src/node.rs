@@ -128,7 +128,7 @@ impl<M: Machine> Node<M> {
             Some(addr) => Some(
                 TcpListener::bind(addr)
                     .await
-                    .map_err(|source| OpenError::Listen { addr: addr.to_string(), source })?,
+                    .map_err(|why| OpenError::Listen { addr: addr.to_string(), why })?,
             ),
             None => None,
         };

@@ -52,7 +52,9 @@ impl SnapshotError {
 
     pub(crate) fn into_open_error(self) -> OpenError {
         match self {
-            Self::Io(path, source) => OpenError::Io { what: "read raft snapshot", path, source },
+            Self::Io(path, source) => {
+                OpenError::Io { what: "read raft snapshot", path, why: source }
+            }
             Self::Damaged(path, detail) => OpenError::damaged("raft snapshot", path, detail),
             Self::Machine(path, e) => OpenError::damaged("raft snapshot", path, e),
         }

@@ -384,7 +384,7 @@ pub struct RaftConfig {
     pub peers: Vec<PeerAddress>,
     /// Whether this node waits to be added to a running cluster instead of forming one with its peers.
     pub is_joining: bool,
-    /// Address the raft port listens on.
+    /// IP address the raft port listens on; empty for every interface.
     pub address: String,
     /// When a write is answered.
     pub durability: Durability,
@@ -411,7 +411,7 @@ impl Default for RaftConfig {
             node_id: 1,
             peers: Vec::new(),
             is_joining: false,
-            address: "127.0.0.1".into(),
+            address: String::new(),
             durability: Durability::Sync,
             snapshot_log_bytes: 256 << 20,
             log_keep_bytes: 128 << 20,

@@ -92,7 +92,7 @@ pub struct MasterNode {
 impl MasterNode {
     /// Opens the node: replays its log and, in a cluster of one, serves when this returns.
     ///
-    /// Errors: the data directory cannot be used; the message says what, where and what to do.
+    /// Errors: the data directory or the raft port cannot be used; the message says what, where and what to do.
     pub async fn open(
         raft: mooncake_ha_raft::Config,
         settings: NodeSettings,

@@ -34,8 +34,8 @@ pub(super) fn raft_config(config: &Config) -> anyhow::Result<mooncake_ha_raft::C
     Ok(settings)
 }
 
-/// Where the raft port listens: with peers on all interfaces unless an address is given, at the port by which
-/// the peers know this node.
+/// Where the raft port listens: on all interfaces unless an address is given, at the port by which the peers know
+/// this node.
 fn raft_listen(config: &Config) -> anyhow::Result<SocketAddr> {
     let raft = &config.raft;
     let own = raft.peers.iter().find(|peer| peer.node_id == raft.node_id);
@@ -46,8 +46,24 @@ fn raft_listen(config: &Config) -> anyhow::Result<SocketAddr> {
     let port: u16 = port.parse().with_context(|| {
         format!("--peers gives node {} the address {}, which has no port", own.node_id, own.address)
     })?;
-    let host = if raft.address == "127.0.0.1" { "0.0.0.0" } else { &raft.address };
+    let host = if raft.address.is_empty() { "0.0.0.0" } else { &raft.address };
     format!("{host}:{port}")
         .parse()
         .with_context(|| format!("--raft_address {} is not an IP address", raft.address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::PeerAddress;
+
+    #[test]
+    fn a_loopback_address_that_is_given_opens_the_raft_port_to_nobody_else() {
+        let mut config = Config::default();
+        config.raft.peers = vec![PeerAddress { node_id: 1, address: "h1:50061".into() }];
+        let listen = |config: &Config| raft_listen(config).unwrap().to_string();
+        assert_eq!(listen(&config), "0.0.0.0:50061");
+        config.raft.address = "127.0.0.1".into();
+        assert_eq!(listen(&config), "127.0.0.1:50061");
+    }
 }

@@ -68,7 +68,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let core = Core::start(cores).context("threads for replication cannot be started")?;
     let opened = core.run(MasterNode::open(raft, settings, clock.clone())).await;
     let node = opened.map_err(|why| anyhow::anyhow!("opening was interrupted: {why}"))?;
-    let node = node.context("the data directory cannot be used")?;
+    let node = node.context("the node cannot be opened")?;
     if let Some(ended) = first_restore(&config, &node, &admin, catalog).await {
         let _ = stop.send(true);
         while doors.join_next().await.is_some() {}

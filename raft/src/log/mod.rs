@@ -119,7 +119,7 @@ impl LogStore {
             }
             StoreError::Failed { path, doing, detail } => {
                 let source = io::Error::other(detail);
-                OpenError::Io { what: doing, path, source }
+                OpenError::Io { what: doing, path, why: source }
             }
         };
         let Kept { vote, purged, committed } = store.kept().map_err(broken)?;

@@ -394,7 +394,7 @@ impl OpenFailure {
     fn into_open_error(self, path: &Path) -> OpenError {
         match self {
             Self::Error(sled::Error::Io(source)) => {
-                OpenError::Io { what: "open raft log in", path: path.to_owned(), source }
+                OpenError::Io { what: "open raft log in", path: path.to_owned(), why: source }
             }
             other => OpenError::damaged("raft log", path, other.text()),
         }

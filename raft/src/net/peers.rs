@@ -52,7 +52,7 @@ impl Peers {
             Ok(bytes) => record::open::<BTreeMap<NodeId, u64>>(&bytes)
                 .map_err(|e| OpenError::damaged("list of peers", &file, e))?,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
-            Err(source) => return Err(OpenError::Io { what: "read", path: file, source }),
+            Err(source) => return Err(OpenError::Io { what: "read", path: file, why: source }),
         };
         let tls = config.tls.as_ref().map(Tls::open).transpose()?;
         Ok(Self {

@@ -90,9 +90,9 @@ pub(super) const FLAGS: &[FlagSpec] = &[
     FlagSpec::new(
         Group::Raft,
         "raft_address",
-        "127.0.0.1",
+        "",
         Kind::Text(|c, text| c.raft.address = text.to_owned()),
-        "address the raft port listens on; with peers, every interface unless one is given",
+        "IP address the raft port listens on if there are peers; empty: every interface",
     )
     .own(),
     FlagSpec::new(

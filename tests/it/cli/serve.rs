@@ -96,3 +96,24 @@ fn a_port_in_use_is_a_sentence_and_exit_code_1_and_leaves_no_data() {
     assert!(last.contains(&format!("127.0.0.1:{port}")) && last.contains("rpc_port"), "{last}");
     assert!(!dir.path().join("data").exists());
 }
+
+#[test]
+fn a_raft_port_in_use_is_said_once_and_the_data_directory_is_not_blamed() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let peers = format!("--peers=1={address}");
+    let mut node = node(dir.path(), &["--raft_address=127.0.0.1", &peers]);
+    node.start();
+    let mut status = None;
+    eventually("the node gives up", || {
+        status = node.ended();
+        status.is_some()
+    });
+    let log = node.log();
+    assert_eq!(status.unwrap().code(), Some(1), "{log}");
+    let last = log.lines().last().unwrap();
+    assert!(last.contains(&format!("peers on {address}")) && last.contains("--peers"), "{last}");
+    assert_eq!(last.matches("in use").count(), 1, "{last}");
+    assert!(!last.contains("directory"), "{last}");
+}
