@@ -33,6 +33,8 @@ pub enum Kind {
     ForgottenClient,
     /// Two nodes hold different states at the same entry.
     ImagesDiffer,
+    /// What a node uses goes on growing under the same load.
+    Growth,
     /// Service did not come back in time.
     NoService,
     /// The drill has not shown what it is for.
@@ -41,7 +43,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 12] = [
+    pub const ALL: [Kind; 13] = [
         Kind::LostWrite,
         Kind::RemovedBack,
         Kind::StaleRead,
@@ -52,6 +54,7 @@ impl Kind {
         Kind::TwoLeaders,
         Kind::ForgottenClient,
         Kind::ImagesDiffer,
+        Kind::Growth,
         Kind::NoService,
         Kind::NothingShown,
     ];
@@ -69,6 +72,7 @@ impl Kind {
             Kind::TwoLeaders => "two leaders in one term",
             Kind::ForgottenClient => "clients forgotten",
             Kind::ImagesDiffer => "nodes with different states",
+            Kind::Growth => "nodes that go on growing",
             Kind::NoService => "service not back in time",
             Kind::NothingShown => "nothing shown",
         }

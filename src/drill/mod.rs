@@ -22,6 +22,7 @@ pub mod report;
 mod run;
 pub mod scenarios;
 pub mod stage;
+pub mod usage;
 pub mod watch;
 
 pub use run::{Settings, Target, allowed, run};

@@ -39,6 +39,11 @@ impl NodeProcess {
         &mut self.command
     }
 
+    /// The number of its process, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
     /// Whether it was started and not stopped.
     pub fn is_started(&self) -> bool {
         self.child.is_some()

@@ -113,6 +113,7 @@ async fn one(scenario: &'static Scenario, settings: &Settings) -> anyhow::Result
     let run = format!("{:x}", stopwatch.wall_ms());
     let mut plan = LoadPlan::new(&run);
     plan.writers = settings.clients;
+    plan.keys_each_max = scenario.keys_each_max;
     let shared = Shared::new(stopwatch);
     let setting = Setting {
         cluster: None,
@@ -253,6 +254,7 @@ async fn perform(
         findings: std::mem::take(&mut stage.findings),
         reborn: std::mem::take(&mut stage.reborn),
         gone: std::mem::take(&mut stage.gone),
+        courses: std::mem::take(&mut stage.courses),
         has_one_clock: own,
         may_forget: stage.may_forget,
         images,

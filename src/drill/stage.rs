@@ -17,6 +17,7 @@ use super::history::ClientHistory;
 use super::live::Live;
 use super::load::{Doors, Load, LoadPlan, Shared};
 use super::moment::Moment;
+use super::usage::Course;
 use super::watch::Watch;
 
 /// How long service may be away before that is a finding. An election takes at most two seconds, a restart of a
@@ -65,6 +66,8 @@ pub struct Stage {
     pub reborn: Vec<Moment>,
     /// Memory that is gone with its clients.
     pub gone: Gone,
+    /// How what nodes use went.
+    pub courses: Vec<Course>,
     /// Clients that were told on purpose that they are not known.
     pub may_forget: bool,
     live: Live,
@@ -106,6 +109,7 @@ impl Stage {
             doomed: Vec::new(),
             reborn: Vec::new(),
             gone: Gone::default(),
+            courses: Vec::new(),
             may_forget: false,
             live,
             watch,

@@ -60,6 +60,8 @@ pub struct LoadPlan {
     pub segment_bytes: u64,
     /// Whether objects are hard-pinned, so that eviction on a full store takes none.
     pub is_hard_pinned: bool,
+    /// Keys of each writer at most; beyond, names of removed keys are used again. `None` is as many as it likes.
+    pub keys_each_max: Option<u32>,
     /// Length of soft pins.
     pub pin_ttl_ms: u64,
 }
@@ -75,6 +77,7 @@ impl LoadPlan {
             pause: Duration::from_millis(10),
             segment_bytes: 1 << 30,
             is_hard_pinned: false,
+            keys_each_max: None,
             pin_ttl_ms: 3_600_000,
         }
     }

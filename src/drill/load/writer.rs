@@ -45,6 +45,17 @@ struct Own {
     is_pinned: bool,
 }
 
+/// How an object is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// Under a new name.
+    Put,
+    /// Under the name of a key that was removed.
+    PutAgain,
+    /// Over what is there.
+    Upsert,
+}
+
 /// How a call ended.
 enum Ended<T> {
     Done(T),
@@ -63,6 +74,8 @@ pub struct Writer {
     caller: Caller,
     dice: SmallRng,
     own: Vec<Own>,
+    /// Names of removed keys, used again where names are few.
+    removed: Vec<KeyNo>,
     keys: u32,
     writes: u64,
 }
@@ -79,6 +92,7 @@ impl Writer {
             shared,
             caller,
             own: Vec::new(),
+            removed: Vec::new(),
             keys: 0,
             writes: 0,
         }
@@ -109,13 +123,10 @@ impl Writer {
     async fn operate(&mut self, stopping: &mut watch::Receiver<bool>) {
         let dice = self.dice.random_range(0..100);
         if dice < PUTS && self.shared.board.len() < KEYS_MAX {
-            let key = KeyNo { client: self.history.client, number: self.keys };
-            self.keys += 1;
-            let is_pinned = self.dice.random_range(0..100) < PINNED;
-            self.write(Own { key, is_pinned }, false, stopping).await;
+            self.put(stopping).await;
         } else if dice < PUTS + UPSERTS {
             if let Some(own) = self.take_unpinned() {
-                self.write(own, true, stopping).await;
+                self.write(own, How::Upsert, stopping).await;
             }
         } else if dice < PUTS + UPSERTS + REMOVALS {
             if let Some(own) = self.take_unpinned() {
@@ -123,6 +134,19 @@ impl Writer {
             }
         } else if let Some(key) = self.shared.board.any(&mut self.dice) {
             read(&mut self.caller, key, &self.plan.run, &self.shared, &mut self.history).await;
+        }
+    }
+
+    async fn put(&mut self, stopping: &mut watch::Receiver<bool>) {
+        if self.plan.keys_each_max.is_none_or(|max| self.keys < max) {
+            let key = KeyNo { client: self.history.client, number: self.keys };
+            self.keys += 1;
+            let is_pinned = self.dice.random_range(0..100) < PINNED;
+            self.write(Own { key, is_pinned }, How::Put, stopping).await;
+        } else if let Some(key) = self.removed.pop() {
+            self.write(Own { key, is_pinned: false }, How::PutAgain, stopping).await;
+        } else if let Some(own) = self.take_unpinned() {
+            self.remove(own, stopping).await;
         }
     }
 
@@ -136,7 +160,8 @@ impl Writer {
         is_unpinned.then(|| self.own.swap_remove(at))
     }
 
-    async fn write(&mut self, own: Own, is_upsert: bool, stopping: &mut watch::Receiver<bool>) {
+    async fn write(&mut self, own: Own, how: How, stopping: &mut watch::Receiver<bool>) {
+        let is_upsert = how == How::Upsert;
         let begun = self.shared.stopwatch.now();
         let name = own.key.name(&self.plan.run);
         self.writes += 1;
@@ -166,9 +191,11 @@ impl Writer {
             Ended::Refused | Ended::Stopped => Outcome::NotDone,
             Ended::Unknown => Outcome::Unknown,
         };
-        let is_known = is_upsert || write.outcome == Outcome::NotDone;
-        if !is_known {
+        if how == How::Put && write.outcome != Outcome::NotDone {
             self.shared.board.add(own.key);
+        }
+        if how == How::PutAgain && write.outcome == Outcome::NotDone {
+            self.removed.push(own.key);
         }
         let is_own = write.outcome == Outcome::Done || is_upsert;
         self.note(write, is_own.then_some(own));
@@ -191,6 +218,9 @@ impl Writer {
             Ended::Refused | Ended::Stopped => Outcome::NotDone,
             Ended::Unknown => Outcome::Unknown,
         };
+        if outcome == Outcome::Done && self.plan.keys_each_max.is_some() {
+            self.removed.push(own.key);
+        }
         let ended = begun;
         let write =
             Write { key: own.key, begun, ended, wall_ms, written: Written::Removal, outcome };

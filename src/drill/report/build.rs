@@ -6,6 +6,7 @@ use crate::drill::history::{ClientHistory, Outcome};
 use crate::drill::moment::Moment;
 use crate::drill::scenarios::Scenario;
 use crate::drill::stage::Fault;
+use crate::drill::usage::Course;
 use crate::drill::watch::{NodeState, Seen, shared_terms};
 
 use super::{
@@ -43,6 +44,8 @@ pub struct Material {
     pub reborn: Vec<Moment>,
     /// Memory that is gone with its clients.
     pub gone: Gone,
+    /// How what nodes use went.
+    pub courses: Vec<Course>,
     /// Whether clients and masters share a clock.
     pub has_one_clock: bool,
     /// Whether clients may have been told that they are not known.
@@ -94,6 +97,7 @@ pub fn build(mut material: Material) -> ScenarioReport {
         found: Kind::ALL.iter().map(|kind| (*kind, findings.count(*kind))).collect(),
         findings: findings.told().to_vec(),
         refused: material.refused,
+        usage: material.courses,
         timeline,
     }
 }

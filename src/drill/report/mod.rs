@@ -18,6 +18,7 @@ use serde::Serialize;
 use super::checks::Looked;
 use super::finding::{Finding, Kind};
 use super::moment::Moment;
+use super::usage::Course;
 
 /// A whole drill.
 #[derive(Debug, Serialize)]
@@ -69,6 +70,8 @@ pub struct ScenarioReport {
     pub found: BTreeMap<Kind, u64>,
     /// The first of them.
     pub findings: Vec<Finding>,
+    /// How what nodes use went, in a soak.
+    pub usage: Vec<Course>,
     /// For the page.
     #[serde(skip)]
     pub timeline: Timeline,

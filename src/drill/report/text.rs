@@ -86,6 +86,25 @@ fn scenario_text(one: &ScenarioReport, text: &mut String) {
         let refused = one.refused.iter().map(|(what, count)| format!("{count} x {what}"));
         line(text, format_args!("  refused: {}", refused.collect::<Vec<_>>().join(", ")));
     }
+    for course in &one.usage {
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let (middle, last) = (course.middle, course.last);
+        line(
+            text,
+            format_args!(
+                "  node {} from the middle to the end: memory {:.1} to {:.1} MiB, files {} to {}, threads {} to {}; \
+                 at most {:.1} MiB on disk",
+                course.node,
+                mib(middle.memory),
+                mib(last.memory),
+                middle.files,
+                last.files,
+                middle.threads,
+                last.threads,
+                mib(course.disk_max)
+            ),
+        );
+    }
     findings_text(one, text);
     text.push('\n');
 }

@@ -8,6 +8,7 @@ mod members;
 mod partition;
 mod pause;
 mod restore;
+mod soak;
 mod upgrade;
 
 use std::time::Duration;
@@ -53,6 +54,7 @@ enum Play {
     ClientMassExpiry,
     Restore,
     CorruptSnapshotFallback,
+    Soak,
 }
 
 /// A scenario.
@@ -76,6 +78,8 @@ pub struct Scenario {
     pub has_clocks: bool,
     /// Whether the nodes begin with another program, if one is given.
     pub is_upgrade: bool,
+    /// Keys of each writer at most: beyond, names of removed keys are used again. `None` is as many as it likes.
+    pub keys_each_max: Option<u32>,
     /// Further flags of the nodes.
     pub flags: &'static [&'static str],
     /// New leaders that each round must bring, or the scenario has shown nothing.
@@ -100,6 +104,7 @@ impl Scenario {
             has_catalog: false,
             has_clocks: false,
             is_upgrade: false,
+            keys_each_max: None,
             flags: &[],
             elections: 0,
             play,
@@ -135,6 +140,10 @@ impl Scenario {
         Scenario { flags, ..self }
     }
 
+    const fn keys_each_max(self, keys: u32) -> Scenario {
+        Scenario { keys_each_max: Some(keys), ..self }
+    }
+
     const fn elections(self, elections: u32) -> Scenario {
         Scenario { elections, ..self }
     }
@@ -162,6 +171,7 @@ impl Scenario {
             Play::ThunderingClients => crowd::thundering_clients(stage).await,
             Play::Restore => restore::restore(stage).await,
             Play::CorruptSnapshotFallback => restore::corrupt_snapshot_fallback(stage).await,
+            Play::Soak => soak::soak(stage).await,
             Play::ClientMassExpiry => crowd::client_mass_expiry(stage).await,
         }
     }
@@ -318,7 +328,18 @@ pub const SCENARIOS: &[Scenario] = &[
         "only what lay in their memory is gone, and nobody else waits",
     )
     .flags(&["--client_ttl=8"]),
+    Scenario::new(
+        "soak",
+        Play::Soak,
+        "a fault every eight seconds under a load that stays the same",
+        "memory, files, threads, log and disk of a node stay what they are, however much goes through it",
+    )
+    .keys_each_max(500)
+    .flags(SOAK_FLAGS),
 ];
+
+/// A short log, so that it is cut many times in a soak of minutes.
+const SOAK_FLAGS: &[&str] = &["--raft_snapshot_log_bytes=2097152", "--raft_log_keep_bytes=1048576"];
 
 /// The scenario of that name.
 pub fn find(name: &str) -> Option<&'static Scenario> {
