@@ -110,8 +110,8 @@ impl Config {
             election_max: Duration::from_millis(900),
             snapshot_log_bytes: 256 << 20,
             log_keep_bytes: 128 << 20,
-            log_cache_bytes: 64 << 20,
-            store_cache_bytes: 64 << 20,
+            log_cache_bytes: 2 << 20,
+            store_cache_bytes: 4 << 20,
             snapshot_idle: Duration::from_secs(20),
             world: World::default(),
         }

@@ -219,7 +219,7 @@ async fn live(
 ) {
     let dice = Arc::clone(&hardware);
     let chance = Box::new(move || dice.dice.lock().next_u64());
-    let drive = Drive { chance, has_loops: true };
+    let drive = Drive { chance, has_loops: true, callers: None };
     let clock = Arc::clone(&hardware.clock);
     let master = match MasterNode::open_driven(raft, settings, clock, drive).await {
         Ok(master) => master,

@@ -164,7 +164,7 @@ fn replica_page(replica: &Replica, directory: &Directory) -> ReplicaPage {
 
 /// Committed means active, also while a request for something else waits.
 fn soft_pin(object: &Object) -> SoftPin {
-    let pending = object.pending.as_deref().map(pending);
+    let pending = object.pending().map(pending);
     let deadline = object.pin();
     let state = match (deadline, &pending) {
         (Some(_), _) => "active",
@@ -186,12 +186,14 @@ fn pending(pin: &PendingPin) -> Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Deadline, Millis, NewObject, ReplicaId, TenantIdx, Ttl, WriterIdx};
+    use crate::model::{
+        Deadline, KeyBytes, Millis, NewObject, ReplicaId, TenantIdx, Ttl, WriterIdx,
+    };
 
     #[test]
     fn a_pin_is_disabled_pending_or_active() {
         let mut object = Object::new(NewObject {
-            key: Box::from(&b"k"[..]),
+            key: KeyBytes::from(&b"k"[..]),
             tenant: TenantIdx(0),
             size: 1,
             put_start: Millis(0),
@@ -204,7 +206,8 @@ mod tests {
         let disabled = SoftPin { state: "disabled", deadline_ms: None, pending: None };
         assert_eq!(soft_pin(&object), disabled);
         let request = PinRequest::Enable(Ttl(7));
-        object.pending = Some(Box::new(PendingPin { request, eligible: vec![ReplicaId(3)] }));
+        let eligible = std::iter::once(ReplicaId(3)).collect();
+        object.set_pending(Some(PendingPin { request, eligible }));
         let waits = || Some(Pending { action: "enable", ttl_ms: Some(7), eligible: vec![3] });
         let waiting = SoftPin { state: "pending", deadline_ms: None, pending: waits() };
         assert_eq!(soft_pin(&object), waiting);

@@ -134,8 +134,8 @@ pub struct OffsetAllocator {
     /// Number of used nodes.
     pub(super) used_count: u64,
     pub(super) lists: Box<FreeLists>,
-    pub(super) nodes: LazyTable<Node, 255>,
-    pub(super) stack: LazyTable<u32, 1019>,
+    pub(super) nodes: LazyTable<Node, 223>,
+    pub(super) stack: LazyTable<u32, 890>,
 }
 
 impl OffsetAllocator {

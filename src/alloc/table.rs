@@ -33,7 +33,7 @@ struct Chunk<T, const ROWS: usize> {
 }
 
 /// Rows by index; see the file's head. `ROWS` is the number of rows a chunk: choose it so that a
-/// chunk, with its 24 bytes of head, just fills a size class of the memory allocator (a power of
+/// chunk, with its 24 bytes of head, just fills a size class of the memory allocator (3,584 or 7,168
 /// two).
 #[derive(Clone, Debug)]
 pub(super) struct LazyTable<T, const ROWS: usize> {

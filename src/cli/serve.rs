@@ -85,7 +85,8 @@ fn start(settings: Settings) -> u8 {
 
 fn run(config: Config) -> anyhow::Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = crate::serve::memory::tended(&mut builder)
         .worker_threads(config.rpc.threads(cores))
         .thread_name("mooncake-ha")
         .enable_all()

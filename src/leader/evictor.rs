@@ -7,6 +7,7 @@
 //! derived, and rebuilt by a walk over the table at take-over.
 
 use std::cmp::Reverse;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use crate::model::{Deadline, Millis, Object, ObjectRef, ReplicaId};
@@ -214,8 +215,16 @@ struct Buckets {
 
 impl Buckets {
     fn add(&mut self, candidate: Candidate, at: Millis) {
-        self.by_number.entry(at.0 / BUCKET_MS).or_default().push(candidate);
+        let bucket = at.0 / BUCKET_MS;
         self.len += 1;
+        match self.by_number.entry(bucket) {
+            Entry::Occupied(mut list) => return list.get_mut().push(candidate),
+            Entry::Vacant(place) => _ = place.insert(vec![candidate]),
+        }
+        // Time has gone on, so the bucket before gets little more.
+        if let Some((_, before)) = self.by_number.range_mut(..bucket).next_back() {
+            before.shrink_to_fit();
+        }
     }
 
     /// Start of the first bucket.

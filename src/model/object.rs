@@ -5,9 +5,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use smallvec::SmallVec;
-
+use super::key_bytes::KeyBytes;
 use super::replica::{Replica, ReplicaKind};
+use super::replicas::Replicas;
 use super::soft_pin::PendingPin;
 use super::time::{Deadline, Millis};
 
@@ -27,9 +27,6 @@ impl GroupIdx {
     /// The object belongs to no group.
     pub const NONE: GroupIdx = GroupIdx(0);
 }
-
-/// The replicas of one object, in insertion order; one fits without an allocation.
-pub type Replicas = SmallVec<[Replica; 1]>;
 
 /// The read lease and the removal fence of an object.
 ///
@@ -124,11 +121,18 @@ impl Clone for Lease {
     }
 }
 
+/// What few objects have at a time.
+#[derive(Clone, Debug, Default)]
+struct Extra {
+    pending: Option<PendingPin>,
+    checksum: Option<u64>,
+}
+
 /// One key's entry.
 #[derive(Clone, Debug)]
 pub struct Object {
     /// The key within its tenant.
-    pub key: Box<[u8]>,
+    pub key: KeyBytes,
     /// The copies. Invariant: not empty while the object is in the table.
     pub replicas: Replicas,
     /// Bytes. Invariant: not 0; never changes for one incarnation.
@@ -139,10 +143,8 @@ pub struct Object {
     pub lease: Lease,
     /// Committed soft-pin deadline in milliseconds, 0 for none; see [`Object::pin`].
     pin_ms: u64,
-    /// The soft-pin request of a write that is not readable yet.
-    pub pending: Option<Box<PendingPin>>,
-    /// Checksum if `has_checksum`.
-    checksum: u64,
+    /// A pending pin and a checksum. Invariant: one of them is there if this is.
+    extra: Option<Box<Extra>>,
     /// Name space.
     pub tenant: TenantIdx,
     /// The client that may end or revoke the write.
@@ -155,14 +157,13 @@ pub struct Object {
     pub is_hard_pinned: bool,
     /// A write is in progress: Ends and Revokes are accepted, removals are not.
     pub is_processing: bool,
-    has_checksum: bool,
 }
 
 /// What a new entry starts with; everything else follows from the write.
 #[derive(Debug)]
 pub struct NewObject {
     /// See [`Object::key`].
-    pub key: Box<[u8]>,
+    pub key: KeyBytes,
     /// See [`Object::tenant`].
     pub tenant: TenantIdx,
     /// See [`Object::size`].
@@ -191,15 +192,13 @@ impl Object {
             put_start: new.put_start,
             lease: Lease::default(),
             pin_ms: 0,
-            pending: None,
-            checksum: 0,
+            extra: None,
             tenant: new.tenant,
             writer: new.writer,
             group: new.group,
             data_type: new.data_type,
             is_hard_pinned: new.is_hard_pinned,
             is_processing: false,
-            has_checksum: false,
         }
     }
 
@@ -215,13 +214,47 @@ impl Object {
 
     /// The checksum that the writer gave at End.
     pub fn checksum(&self) -> Option<u64> {
-        self.has_checksum.then_some(self.checksum)
+        self.extra.as_deref()?.checksum
     }
 
     /// Replaces the checksum.
     pub fn set_checksum(&mut self, checksum: Option<u64>) {
-        self.has_checksum = checksum.is_some();
-        self.checksum = checksum.unwrap_or_default();
+        if checksum != self.checksum() {
+            self.extra.get_or_insert_default().checksum = checksum;
+            self.drop_idle_extra();
+        }
+    }
+
+    /// The soft-pin request of a write that is not readable yet.
+    pub fn pending(&self) -> Option<&PendingPin> {
+        self.extra.as_deref()?.pending.as_ref()
+    }
+
+    /// The same, to change.
+    pub fn pending_mut(&mut self) -> Option<&mut PendingPin> {
+        self.extra.as_deref_mut()?.pending.as_mut()
+    }
+
+    /// Replaces the soft-pin request.
+    pub fn set_pending(&mut self, pending: Option<PendingPin>) {
+        if pending.is_some() || self.pending().is_some() {
+            self.extra.get_or_insert_default().pending = pending;
+            self.drop_idle_extra();
+        }
+    }
+
+    /// Takes the soft-pin request out.
+    pub fn take_pending(&mut self) -> Option<PendingPin> {
+        let taken = self.extra.as_deref_mut()?.pending.take();
+        self.drop_idle_extra();
+        taken
+    }
+
+    fn drop_idle_extra(&mut self) {
+        let is_idle = |extra: &Extra| extra.pending.is_none() && extra.checksum.is_none();
+        if self.extra.as_deref().is_some_and(is_idle) {
+            self.extra = None;
+        }
     }
 
     /// Whether any replica is COMPLETE, valid or not.
@@ -299,7 +332,7 @@ mod tests {
 
     #[test]
     fn an_entry_stays_small() {
-        assert!(size_of::<Object>() <= 160, "{}", size_of::<Object>());
+        assert!(size_of::<Object>() <= 120, "{}", size_of::<Object>());
         assert!(size_of::<Replica>() <= 40, "{}", size_of::<Replica>());
     }
 }

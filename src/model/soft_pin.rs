@@ -5,6 +5,7 @@
 //! model", "Revoke, preemption, and processing cleanup"; behaviour spec 3.1 to 3.5.
 
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use super::error_code::ErrorCode;
 use super::ids::ReplicaId;
@@ -71,13 +72,16 @@ impl PinRequest {
     }
 }
 
+/// Replicas of a write; nearly always one or two.
+pub type Eligible = SmallVec<[ReplicaId; 2]>;
+
 /// A request that waits for its write to become readable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingPin {
     /// What is asked.
     pub request: PinRequest,
     /// The replicas of the write that asked. Invariant: not empty, ascending.
-    pub eligible: Vec<ReplicaId>,
+    pub eligible: Eligible,
 }
 
 /// The committed deadline before and after a transition.

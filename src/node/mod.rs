@@ -42,7 +42,7 @@ use drive::Drive;
 use error::NodeError;
 use machine::StoreMachine;
 pub use mooncake_ha_raft::Role;
-use propose::{ProposeStats, Proposer};
+use propose::{Packer, ProposeStats, Proposer};
 pub(crate) use regex::probe;
 use settings::NodeSettings;
 
@@ -109,13 +109,13 @@ impl MasterNode {
         clock: Arc<dyn Clock>,
         drive: Drive,
     ) -> Result<Self, mooncake_ha_raft::OpenError> {
-        let Drive { chance, has_loops } = drive;
+        let Drive { chance, has_loops, callers } = drive;
         let feed = settings.events_kept.map(|kept| Arc::new(feed::Feed::new(kept)));
         let machine = Arc::new(StoreMachine::feeding(feed));
         let raft = Node::open(raft, Arc::clone(&machine)).await?;
         let clock = Arc::new(LeaderClock::new(clock));
-        let proposer =
-            Proposer::start(raft.clone(), Arc::clone(&machine), Arc::clone(&clock), chance);
+        let packer = Packer::new(raft.clone(), Arc::clone(&machine), Arc::clone(&clock), chance);
+        let proposer = Proposer::start(packer, callers);
         let (leader, sweeps) = (RwLock::default(), SweepStats::default());
         let inner = Inner {
             raft,

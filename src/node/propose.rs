@@ -1,17 +1,17 @@
 //! Stamp, encode, write: the only way to change the state.
 //!
-//! Callers queue encoded commands; one task packs whatever waits into one entry and keeps a few entries in
-//! flight. While all are in flight commands gather, so batches grow with load and a lone caller waits for
-//! nothing. No timer is involved.
-//!
-//! There are two queues. What a client waits for goes into the next entry; of the leader's own work on many
-//! objects, such as evictions, an entry takes one command, so a client waits for little of it.
+//! Callers queue encoded commands; one task packs whatever waits into one entry and keeps an entry or two in
+//! flight. While they are, commands gather, so batches grow with load and a lone caller waits for nothing; when the
+//! next one goes is the business of `propose/queues.rs`.
+
+mod queues;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use mooncake_ha_raft::{Node, Role};
@@ -20,29 +20,15 @@ use super::error::NodeError;
 use super::machine::StoreMachine;
 use crate::leader::clock::LeaderClock;
 use crate::metrics::histogram::Histogram;
-use crate::state::command::{COMMANDS_PER_ENTRY_MAX, Command, Stamp};
+use crate::state::command::{Command, Stamp};
 use crate::state::{Reply, encode};
+use queues::{Flights, Queues, Waiting};
 
 /// Commands that wait for the proposer at most; a caller beyond it waits to queue.
 const QUEUE_MAX: usize = 8_192;
 
 /// Steps of work that wait at most. Each kind of work keeps only a few on their way.
 const WORK_QUEUE_MAX: usize = 64;
-
-/// Bytes of commands in one entry; a single larger command gets an entry of its own.
-const ENTRY_BYTES_WANTED: usize = 64 << 10;
-
-/// Entries that are proposed and not yet applied at most. An entry costs much more than a command in it, so few
-/// and large ones are wanted: one on its way through the log while the next gathers and follows.
-const ENTRIES_IN_FLIGHT_MAX: usize = 2;
-
-struct Waiting {
-    command: Vec<u8>,
-    /// The term in which it was queued. It is appended in no other: what the leader decided with it, such as
-    /// the fence of a removal, has lost its meaning when leadership is lost and gained again.
-    term: u64,
-    reply: oneshot::Sender<Result<Reply, NodeError>>,
-}
 
 /// Counts of the proposer, for metrics.
 #[derive(Debug)]
@@ -84,21 +70,17 @@ pub struct Proposer {
 }
 
 impl Proposer {
-    /// Starts the proposer's task. It ends when the last handle is dropped.
-    pub fn start(
-        raft: Node<StoreMachine>,
-        machine: Arc<StoreMachine>,
-        clock: Arc<LeaderClock>,
-        chance: Box<dyn Fn() -> u64 + Send + Sync>,
-    ) -> Self {
+    /// Starts the proposer's task, among the callers if it is said where they are. It ends when the last handle
+    /// is dropped.
+    pub(super) fn start(packer: Packer, callers: Option<Handle>) -> Self {
         let (calls, calling) = mpsc::channel(QUEUE_MAX);
         let (work, working) = mpsc::channel(WORK_QUEUE_MAX);
-        let stats = Arc::new(ProposeStats::default());
-        let role = raft.watch_role();
-        let packer =
-            Packer { raft, role: role.clone(), machine, clock, chance, stats: Arc::clone(&stats) };
-        let queues = Queues { calls: calling, work: working, held: None };
-        tokio::spawn(packer.run(queues));
+        let (role, stats) = (packer.role.clone(), Arc::clone(&packer.stats));
+        let queues = Queues::new(calling, working);
+        match callers {
+            Some(callers) => callers.spawn(packer.run(queues)),
+            None => tokio::spawn(packer.run(queues)),
+        };
         Proposer { calls, work, role, stats }
     }
 
@@ -136,7 +118,8 @@ impl Proposer {
     }
 }
 
-struct Packer {
+/// What makes entries of commands.
+pub(super) struct Packer {
     raft: Node<StoreMachine>,
     role: watch::Receiver<Role>,
     machine: Arc<StoreMachine>,
@@ -146,28 +129,33 @@ struct Packer {
 }
 
 impl Packer {
+    pub fn new(
+        raft: Node<StoreMachine>,
+        machine: Arc<StoreMachine>,
+        clock: Arc<LeaderClock>,
+        chance: Box<dyn Fn() -> u64 + Send + Sync>,
+    ) -> Self {
+        let (role, stats) = (raft.watch_role(), Arc::default());
+        Packer { raft, role, machine, clock, chance, stats }
+    }
+
     async fn run(self, mut queues: Queues) {
-        let in_flight = Arc::new(Semaphore::new(ENTRIES_IN_FLIGHT_MAX));
-        loop {
-            // Wait for a command first, so that an idle proposer holds no permit.
-            let Some(first) = queues.first().await else { return };
-            let Ok(permit) = Arc::clone(&in_flight).acquire_owned().await else { return };
-            // The callers of the entry before are awake by now: those that are about to ask for something
-            // else come along. A lone caller loses nothing, for then nobody else is ready to run.
-            tokio::task::yield_now().await;
-            let batch = queues.gather(first);
+        let flights = Arc::new(Flights::default());
+        while let Some(batch) = queues.next(&flights).await {
             let Some((term, batch)) = self.of_this_term(batch) else { continue };
             let entry = self.pack(&batch);
             let (raft, stats) = (self.raft.clone(), Arc::clone(&self.stats));
+            let flights = Arc::clone(&flights);
+            flights.depart(batch.len());
             tokio::spawn(async move {
-                let started = Instant::now();
+                let (started, commands) = (Instant::now(), batch.len());
                 let replies = raft.propose_in(term, entry).await;
-                drop(permit);
                 match replies {
                     Ok(_) => stats.commit.observe_time(started.elapsed()),
                     Err(_) => _ = stats.failures.fetch_add(1, Ordering::Relaxed),
                 }
                 answer(batch, replies);
+                flights.land(commands);
             });
         }
     }
@@ -211,58 +199,6 @@ fn leading_term(role: &watch::Receiver<Role>) -> Result<u64, NodeError> {
             });
             Err(NodeError::NotLeader { hint })
         }
-    }
-}
-
-/// A queued command, and from which queue it is.
-enum First {
-    Call(Waiting),
-    Work(Waiting),
-}
-
-/// What waits for the packer.
-struct Queues {
-    calls: mpsc::Receiver<Waiting>,
-    work: mpsc::Receiver<Waiting>,
-    /// A call that did not fit into the entry before.
-    held: Option<Waiting>,
-}
-
-impl Queues {
-    /// The next command; `None` if nobody can queue any more.
-    async fn first(&mut self) -> Option<First> {
-        if let Some(held) = self.held.take() {
-            return Some(First::Call(held));
-        }
-        tokio::select! {
-            biased;
-            Some(call) = self.calls.recv() => Some(First::Call(call)),
-            Some(work) = self.work.recv() => Some(First::Work(work)),
-            else => None,
-        }
-    }
-
-    /// Takes what waits, up to the bounds of an entry: calls, and one step of work.
-    fn gather(&mut self, first: First) -> Vec<Waiting> {
-        let (first, has_work) = match first {
-            First::Call(call) => (call, false),
-            First::Work(work) => (work, true),
-        };
-        let mut bytes = first.command.len();
-        let mut batch = vec![first];
-        while batch.len() < COMMANDS_PER_ENTRY_MAX {
-            let Ok(next) = self.calls.try_recv() else { break };
-            bytes += next.command.len();
-            if bytes > ENTRY_BYTES_WANTED {
-                self.held = Some(next);
-                return batch;
-            }
-            batch.push(next);
-        }
-        if !has_work && batch.len() < COMMANDS_PER_ENTRY_MAX {
-            batch.extend(self.work.try_recv().ok());
-        }
-        batch
     }
 }
 

@@ -17,7 +17,7 @@ impl Core {
     /// Errors: no thread can be started.
     pub fn start(cores: usize) -> std::io::Result<Self> {
         let threads = if cores > THREADS { THREADS } else { 1 };
-        let runtime = Builder::new_multi_thread()
+        let runtime = super::memory::tended(&mut Builder::new_multi_thread())
             .worker_threads(threads)
             .thread_name("mooncake-raft")
             .enable_all()

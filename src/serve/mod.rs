@@ -6,6 +6,7 @@
 
 mod cluster;
 mod core;
+pub(crate) mod memory;
 mod ports;
 
 use std::net::SocketAddr;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use mooncake_ha_snapshot::Catalog;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -25,6 +27,7 @@ use crate::discovery::{self, Discovery};
 use crate::events::{self, Publisher};
 use crate::metrics::Metrics;
 use crate::node::MasterNode;
+use crate::node::drive::Drive;
 use crate::node::settings::NodeSettings;
 use crate::restore::{self, Restorer};
 use crate::rpc::{self, Service, StorageAnswer};
@@ -65,8 +68,10 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let settings = NodeSettings::new(&config, &rpc_told, &admin_told);
     let raft = cluster::raft_config(&config)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    memory::start().context("no thread for memory can be started")?;
     let core = Core::start(cores).context("threads for replication cannot be started")?;
-    let opened = core.run(MasterNode::open(raft, settings, clock.clone())).await;
+    let drive = Drive { callers: Some(Handle::current()), ..Drive::default() };
+    let opened = core.run(MasterNode::open_driven(raft, settings, clock.clone(), drive)).await;
     let node = opened.map_err(|why| anyhow::anyhow!("opening was interrupted: {why}"))?;
     let node = node.context("the node cannot be opened")?;
     if let Some(ended) = first_restore(&config, &node, &admin, catalog).await {

@@ -156,7 +156,7 @@ impl State {
     }
 
     fn check_pending(&self, name: &str, object: &Object, recount: &mut Recount) {
-        let Some(pending) = object.pending.as_deref() else { return };
+        let Some(pending) = object.pending() else { return };
         let mut open = object.replicas.iter().filter(|replica| !replica.is_complete());
         let can_commit = open.any(|replica| pending.eligible.contains(&replica.id));
         recount.expect(can_commit, || format!("{name} has a pending pin that nothing can commit"));

@@ -229,7 +229,7 @@ impl View {
         let keyed = members.into_iter().filter_map(|member| {
             let key = self
                 .table
-                .peek(member, |object| (object.group == group).then(|| object.key.clone()))?;
+                .peek(member, |object| (object.group == group).then(|| object.key.boxed()))?;
             Some((key?, member))
         });
         let mut keyed: Vec<_> = keyed.collect();

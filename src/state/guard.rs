@@ -151,7 +151,7 @@ impl State {
 
     pub(super) fn name_of(&self, object: &Object) -> Option<ObjectKey> {
         let tenant = self.tenants.name(object.tenant.0)?.clone();
-        Some(ObjectKey { tenant, key: object.key.clone() })
+        Some(ObjectKey { tenant, key: object.key.boxed() })
     }
 
     /// Until when a snapshot may bring the object back, a running lease aside.

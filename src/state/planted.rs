@@ -12,7 +12,7 @@ impl State {
     pub(super) fn plant_drop_pending(&mut self) {
         for shard in 0..SHARD_COUNT {
             for at in self.view.table.refs_in_shard(shard) {
-                let _ = self.edit(at, |object| object.pending = None);
+                let _ = self.edit(at, |object| object.set_pending(None));
             }
         }
     }

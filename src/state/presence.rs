@@ -157,7 +157,7 @@ impl State {
             medium,
             is_stored,
             tenant: self.tenants.name(object.tenant.0)?.clone(),
-            key: object.key.clone(),
+            key: object.key.boxed(),
             group: self.group_name(object).into(),
         })
     }

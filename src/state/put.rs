@@ -7,8 +7,8 @@ use crate::alloc::Rng;
 use crate::model::object::Lease;
 use crate::model::soft_pin::commit;
 use crate::model::{
-    ClientId, Deadline, ErrorCode, Millis, NewObject, Object, ObjectRef, PendingPin, Replica,
-    ReplicaId, ReplicaSelect, ReplicaStatus, Replicas, Tenant, TenantIdx,
+    ClientId, Deadline, Eligible, ErrorCode, Millis, NewObject, Object, ObjectRef, PendingPin,
+    Replica, ReplicaId, ReplicaSelect, ReplicaStatus, Replicas, Tenant, TenantIdx,
 };
 
 use super::State;
@@ -61,8 +61,8 @@ pub(super) fn charge(start: &Start, item: &StartItem) -> u64 {
 }
 
 /// The replicas of a write that may commit its soft-pin request, ascending.
-pub(super) fn eligible(replicas: &[Replica]) -> Vec<ReplicaId> {
-    let mut ids: Vec<ReplicaId> = replicas.iter().map(|replica| replica.id).collect();
+pub(super) fn eligible(replicas: &[Replica]) -> Eligible {
+    let mut ids: Eligible = replicas.iter().map(|replica| replica.id).collect();
     ids.sort_unstable();
     ids
 }
@@ -209,7 +209,7 @@ impl State {
             is_hard_pinned: origin.is_hard_pinned,
             replicas,
         });
-        object.pending = Some(Box::new(PendingPin { request: start.config.pin, eligible }));
+        object.set_pending(Some(PendingPin { request: start.config.pin, eligible }));
         object.is_processing = true;
         object.set_pin(origin.pin);
         if origin.is_fenced {
@@ -281,13 +281,14 @@ impl State {
         let object = self.view.table.locate(at.hash, tenant, at.key)?;
         let is_gone = |replica: &Replica| self.is_lost(replica);
         let has_gone = self.view.table.peek(object, |object| object.replicas.iter().any(is_gone));
-        if has_gone == Some(true) {
-            let gone: Vec<ReplicaId> = self.view.table.peek(object, |object| {
-                object.replicas.iter().filter(|r| is_gone(r)).map(|r| r.id).collect()
-            })?;
-            self.drop_replicas(object, |replica| gone.contains(&replica.id));
-            self.erase_if_gone(object);
+        if has_gone != Some(true) {
+            return Some(object);
         }
+        let gone: Vec<ReplicaId> = self.view.table.peek(object, |object| {
+            object.replicas.iter().filter(|r| is_gone(r)).map(|r| r.id).collect()
+        })?;
+        self.drop_replicas(object, |replica| gone.contains(&replica.id));
+        self.erase_if_gone(object);
         self.view.table.locate(at.hash, tenant, at.key)
     }
 
@@ -341,7 +342,8 @@ fn finish(
         return if is_repeat { Ok(()) } else { Err(ErrorCode::InvalidWrite) };
     }
     let had_complete = object.has_complete();
-    let eligible = object.pending.as_deref().map(|pending| pending.eligible.as_slice());
+    let pin = object.pending().map(|pending| pending.eligible.clone());
+    let eligible = pin.as_ref();
     let mut is_eligible_done = false;
     for replica in object.replicas.iter_mut().filter(|r| is_target(r) && r.is_being_put()) {
         replica.status = ReplicaStatus::Complete;
@@ -349,7 +351,7 @@ fn finish(
     }
     if !had_complete
         && is_eligible_done
-        && let Some(pending) = object.pending.take()
+        && let Some(pending) = object.take_pending()
     {
         let change = commit(object.pin(), pending.request, now);
         object.set_pin(change.after);
@@ -369,11 +371,11 @@ pub(super) fn settle_write(object: &mut Object) {
     if !object.replicas.iter().any(Replica::is_being_put) {
         object.is_processing = false;
     }
-    let can_commit = object.pending.as_deref().is_some_and(|pending| {
+    let can_commit = object.pending().is_some_and(|pending| {
         let mut open = object.replicas.iter().filter(|replica| !replica.is_complete());
         open.any(|replica| pending.eligible.contains(&replica.id))
     });
     if !can_commit {
-        object.pending = None;
+        object.set_pending(None);
     }
 }

@@ -3,8 +3,6 @@
 //! A change is settled by comparing the object's footprint before and after it. The gauge of soft pins is the
 //! length of the index, so it cannot be counted twice (RFC "Metrics").
 
-use std::sync::Arc;
-
 use smallvec::SmallVec;
 
 use super::State;
@@ -186,10 +184,10 @@ impl State {
     /// from the old one, which the caller gets with its replicas: their memory is not given back yet.
     ///
     /// `None`, with the new object dropped, if there is no such object.
-    pub(super) fn supersede(&mut self, object: ObjectRef, heir: Object) -> Option<Arc<Object>> {
+    pub(super) fn supersede(&mut self, object: ObjectRef, heir: Object) -> Option<Object> {
         let (nodes, after, group) = (memory_nodes(&heir), Footprint::of(&heir), heir.group);
         let old = self.view.table.swap(object, heir)?;
-        self.settle(object, Some(&*old), Footprint::of(&old), Footprint::ABSENT);
+        self.settle(object, Some(&old), Footprint::of(&old), Footprint::ABSENT);
         self.transfers.remove(object);
         self.forget_tiers(object);
         self.leave_group(old.group, object);
@@ -246,7 +244,7 @@ impl State {
         });
         let Some(Some(hash)) = hash else { return false };
         let Some(erased) = self.view.table.remove(object, hash) else { return false };
-        self.settle(object, Some(&*erased), Footprint::of(&erased), Footprint::ABSENT);
+        self.settle(object, Some(&erased), Footprint::of(&erased), Footprint::ABSENT);
         self.transfers.remove(object);
         self.forget_tiers(object);
         let until = self.saved_until(&erased).or(leased_until);

@@ -19,51 +19,89 @@ const SHARD_BITS: u32 = SHARD_COUNT.trailing_zeros();
 /// Objects that one shard can hold: what is left of a 32-bit reference. A full shard refuses the insert.
 pub const OBJECTS_PER_SHARD_MAX: usize = 1 << (u32::BITS - SHARD_BITS);
 
+/// Objects of a chunk: so many that it just fills a size class of the memory allocator. More of them would have to
+/// be copied for the first change after a freeze.
+const CHUNK_OBJECTS: usize = 21;
+
+/// An empty shard that had no more slots than this keeps its tables.
+const SLOTS_KEPT: u32 = 64;
+
 /// The hash by which a key is filed in the live table. Groups play no part here, so one look-up finds any
 /// key; they matter only for the shard number in a catalog snapshot.
 pub fn table_hash(tenant: &Tenant, key: &[u8]) -> u64 {
     if tenant.is_default() { key_hash(key) } else { placement_hash(tenant, key, b"") }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct IndexEntry {
-    /// Upper half of the hash; lets a look-up skip other keys and the index grow without visiting objects.
-    tag: u32,
-    slot: u32,
+/// The hash by which a shard's index files an object: of its key alone, so that the index can grow without knowing
+/// the names of tenants. The low bits may have picked the shard already, so they are mixed with the others.
+fn bucket_hash(key_hash: u64) -> u64 {
+    (key_hash ^ (key_hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn tag_of(hash: u64) -> u32 {
-    (hash >> 32) as u32
+/// The same from what a caller knows already.
+fn bucket_of(hash: u64, tenant: TenantIdx, key: &[u8]) -> u64 {
+    // The default tenant's objects are filed by the hash of their key.
+    bucket_hash(if tenant == TenantIdx(0) { hash } else { key_hash(key) })
 }
 
-/// The part of the hash that picks a bucket. The low bits picked the shard already.
-fn bucket_hash(tag: u32) -> u64 {
-    u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+/// Objects side by side, without a pointer to each.
+#[derive(Clone, Debug)]
+struct Chunk {
+    /// Invariant: the number of filled places, not 0 while the chunk is listed.
+    filled: u32,
+    objects: [Option<Object>; CHUNK_OBJECTS],
+}
+
+impl Chunk {
+    fn new() -> Self {
+        Chunk { filled: 0, objects: std::array::from_fn(|_| None) }
+    }
 }
 
 /// One shard: slots that hold objects, and an index from key to slot.
 #[derive(Clone, Debug, Default)]
 pub struct Shard {
-    slots: Vec<Option<Arc<Object>>>,
+    /// Slots in chunks; a chunk is there while one of its slots is filled.
+    chunks: Vec<Option<Arc<Chunk>>>,
+    /// Slots handed out so far, free ones included.
+    slots: u32,
     free: Vec<u32>,
-    /// Invariant: exactly one entry per filled slot.
-    index: HashTable<IndexEntry>,
+    /// The filled slots. Invariant: each exactly once.
+    index: HashTable<u32>,
+}
+
+/// The chunk of a slot, and the place in it.
+fn place_of(slot: u32) -> (usize, usize) {
+    (slot as usize / CHUNK_OBJECTS, slot as usize % CHUNK_OBJECTS)
+}
+
+fn object_in(chunks: &[Option<Arc<Chunk>>], slot: u32) -> Option<&Object> {
+    let (chunk, place) = place_of(slot);
+    chunks.get(chunk)?.as_deref()?.objects.get(place)?.as_ref()
+}
+
+/// Where the object of a slot is filed in the index.
+fn bucket_in(chunks: &[Option<Arc<Chunk>>], slot: u32) -> u64 {
+    object_in(chunks, slot).map_or(0, |object| bucket_hash(key_hash(&object.key)))
 }
 
 impl Shard {
     fn slot_of(&self, hash: u64, tenant: TenantIdx, key: &[u8]) -> Option<u32> {
-        let tag = tag_of(hash);
-        let is_wanted = |entry: &IndexEntry| {
-            entry.tag == tag
-                && self
-                    .object(entry.slot)
-                    .is_some_and(|object| object.tenant == tenant && *object.key == *key)
+        let is_wanted = |slot: &u32| {
+            let object = self.object(*slot);
+            object.is_some_and(|object| object.tenant == tenant && *object.key == *key)
         };
-        self.index.find(bucket_hash(tag), is_wanted).map(|entry| entry.slot)
+        self.index.find(bucket_of(hash, tenant, key), is_wanted).copied()
     }
 
     fn object(&self, slot: u32) -> Option<&Object> {
-        self.slots.get(slot as usize)?.as_deref()
+        object_in(&self.chunks, slot)
+    }
+
+    fn object_mut(&mut self, slot: u32) -> Option<&mut Object> {
+        let (chunk, place) = place_of(slot);
+        let chunk = Arc::make_mut(self.chunks.get_mut(chunk)?.as_mut()?);
+        chunk.objects.get_mut(place)?.as_mut()
     }
 
     /// The object of a key.
@@ -73,7 +111,18 @@ impl Shard {
 
     /// Every object, in no order that may reach a decision.
     pub fn objects(&self) -> impl Iterator<Item = &Object> {
-        self.slots.iter().flatten().map(Arc::as_ref)
+        self.slotted().map(|(_, object)| object)
+    }
+
+    /// Every object with its slot.
+    fn slotted(&self) -> impl Iterator<Item = (u32, &Object)> {
+        let chunks = self.chunks.iter().zip((0_u32..).step_by(CHUNK_OBJECTS));
+        chunks.filter_map(|(chunk, first)| Some((chunk.as_deref()?, first))).flat_map(
+            |(chunk, first)| {
+                let places = chunk.objects.iter().zip(first..);
+                places.filter_map(|(object, slot)| Some((slot, object.as_ref()?)))
+            },
+        )
     }
 
     /// Number of objects.
@@ -89,23 +138,37 @@ impl Shard {
     fn insert(&mut self, hash: u64, object: Object) -> Option<u32> {
         let slot = match self.free.pop() {
             Some(slot) => slot,
-            None if self.slots.len() < OBJECTS_PER_SHARD_MAX => {
-                self.slots.push(None);
-                u32::try_from(self.slots.len() - 1).ok()?
+            None if (self.slots as usize) < OBJECTS_PER_SHARD_MAX => {
+                self.slots += 1;
+                self.slots - 1
             }
             None => return None,
         };
-        *self.slots.get_mut(slot as usize)? = Some(Arc::new(object));
-        let tag = tag_of(hash);
-        let entry = IndexEntry { tag, slot };
-        self.index.insert_unique(bucket_hash(tag), entry, |entry| bucket_hash(entry.tag));
+        let (chunk, place) = place_of(slot);
+        if chunk >= self.chunks.len() {
+            self.chunks.resize(chunk + 1, None);
+        }
+        let chunk = self.chunks.get_mut(chunk)?.get_or_insert_with(|| Arc::new(Chunk::new()));
+        let chunk = Arc::make_mut(chunk);
+        let bucket = bucket_of(hash, object.tenant, &object.key);
+        *chunk.objects.get_mut(place)? = Some(object);
+        chunk.filled += 1;
+        let chunks = &self.chunks;
+        self.index.insert_unique(bucket, slot, |slot| bucket_in(chunks, *slot));
         Some(slot)
     }
 
-    fn remove(&mut self, slot: u32, hash: u64) -> Option<Arc<Object>> {
-        let object = self.slots.get_mut(slot as usize)?.take()?;
-        let is_entry = |entry: &IndexEntry| entry.slot == slot;
-        if let Ok(entry) = self.index.find_entry(bucket_hash(tag_of(hash)), is_entry) {
+    fn remove(&mut self, slot: u32, hash: u64) -> Option<Object> {
+        let (chunk_at, place) = place_of(slot);
+        let listed = self.chunks.get_mut(chunk_at)?;
+        let chunk = Arc::make_mut(listed.as_mut()?);
+        let object = chunk.objects.get_mut(place)?.take()?;
+        chunk.filled -= 1;
+        if chunk.filled == 0 {
+            *listed = None;
+        }
+        let bucket = bucket_of(hash, object.tenant, &object.key);
+        if let Ok(entry) = self.index.find_entry(bucket, |other| *other == slot) {
             entry.remove();
         }
         self.free.push(slot);
@@ -115,11 +178,11 @@ impl Shard {
 
     /// Gives memory back after many removals, so that an emptied store is small again.
     fn give_back(&mut self) {
-        if self.index.is_empty() && self.slots.len() > 64 {
+        if self.index.is_empty() && self.slots > SLOTS_KEPT {
             *self = Shard::default();
         } else if self.index.len() * 8 < self.index.capacity() {
-            let target = self.index.len() * 2;
-            self.index.shrink_to(target, |entry| bucket_hash(entry.tag));
+            let (target, chunks) = (self.index.len() * 2, &self.chunks);
+            self.index.shrink_to(target, |slot| bucket_in(chunks, *slot));
         }
     }
 }
@@ -190,10 +253,8 @@ impl ObjectTable {
     ) -> usize {
         let low = (index % SHARD_COUNT) as u32;
         let count = |shard: &Shard| {
-            let filled = shard.slots.iter().zip(0_u32..);
-            let filled = filled.filter_map(|(slot, number)| Some((number, slot.as_deref()?)));
-            let at = |number: u32| ObjectRef((number << SHARD_BITS) | low);
-            filled.filter(|(number, object)| is_chosen(at(*number), object)).count()
+            let at = |slot: u32| ObjectRef((slot << SHARD_BITS) | low);
+            shard.slotted().filter(|(slot, object)| is_chosen(at(*slot), object)).count()
         };
         self.look_shard(index, count).unwrap_or(0)
     }
@@ -219,9 +280,7 @@ impl ObjectTable {
     ) -> Option<R> {
         let (index, slot) = split(object);
         let mut guard = self.shard(index)?.write();
-        let shard = Arc::make_mut(&mut guard);
-        let object = shard.slots.get_mut(slot as usize)?.as_mut()?;
-        Some(edit(Arc::make_mut(object)))
+        Some(edit(Arc::make_mut(&mut guard).object_mut(slot)?))
     }
 
     /// Files a new object. `None` if the shard is full. The caller made sure that the key is free.
@@ -234,18 +293,18 @@ impl ObjectTable {
 
     /// Puts an object in the place of another of the same key, whose removal fence it takes over. Readers see the one
     /// or the other, never neither. `None`, with nothing changed, if there is no such object.
-    pub(super) fn swap(&self, object: ObjectRef, mut heir: Object) -> Option<Arc<Object>> {
+    pub(super) fn swap(&self, object: ObjectRef, mut heir: Object) -> Option<Object> {
         let (index, slot) = split(object);
         let mut guard = self.shard(index)?.write();
-        let place = Arc::make_mut(&mut guard).slots.get_mut(slot as usize)?.as_mut()?;
+        let place = Arc::make_mut(&mut guard).object_mut(slot)?;
         if place.lease.is_fenced() {
             heir.lease = Lease::fenced();
         }
-        Some(std::mem::replace(place, Arc::new(heir)))
+        Some(std::mem::replace(place, heir))
     }
 
     /// Takes an object out.
-    pub(super) fn remove(&self, object: ObjectRef, hash: u64) -> Option<Arc<Object>> {
+    pub(super) fn remove(&self, object: ObjectRef, hash: u64) -> Option<Object> {
         let (index, slot) = split(object);
         let mut guard = self.shard(index)?.write();
         Arc::make_mut(&mut guard).remove(slot, hash)
@@ -267,9 +326,8 @@ impl ObjectTable {
     pub fn refs_in_shard(&self, index: usize) -> Vec<ObjectRef> {
         let Some(shard) = self.shard(index) else { return Vec::new() };
         let refs = |shard: &Shard| {
-            let filled = shard.slots.iter().zip(0_u32..).filter(|(slot, _)| slot.is_some());
             let low = (index % SHARD_COUNT) as u32;
-            filled.map(|(_, slot)| ObjectRef((slot << SHARD_BITS) | low)).collect()
+            shard.slotted().map(|(slot, _)| ObjectRef((slot << SHARD_BITS) | low)).collect()
         };
         refs(&shard.read())
     }
@@ -296,6 +354,33 @@ mod tests {
 
     fn hash(key: &[u8]) -> u64 {
         table_hash(&Tenant::default(), key)
+    }
+
+    #[test]
+    fn a_chunk_fills_a_size_class() {
+        // What an `Arc` puts before it: two counts.
+        let bytes = size_of::<Chunk>() + 2 * size_of::<usize>();
+        assert!((2_500..=2_560).contains(&bytes), "{bytes}");
+    }
+
+    #[test]
+    fn chunks_go_with_the_last_of_their_objects() {
+        let table = ObjectTable::default();
+        let keys: Vec<Vec<u8>> = (0..40_000_u32).map(|n| n.to_be_bytes().to_vec()).collect();
+        let refs: Vec<_> = keys.iter().map(|k| table.insert(hash(k), object(k)).unwrap()).collect();
+        let listed = || {
+            let shards = table.freeze().into_iter();
+            shards.map(|shard| shard.chunks.iter().flatten().count()).sum::<usize>()
+        };
+        let all = listed();
+        // Four slots of a shard stay.
+        for (key, at) in keys.iter().zip(&refs).filter(|(_, at)| split(**at).1 >= 4) {
+            table.remove(*at, hash(key)).unwrap();
+        }
+        assert_eq!((all > SHARD_COUNT, listed()), (true, SHARD_COUNT));
+        for (key, at) in keys.iter().zip(&refs).filter(|(_, at)| split(**at).1 < 4) {
+            assert_eq!(table.locate(hash(key), TenantIdx(0), key), Some(*at));
+        }
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl State {
                 replica.status = ReplicaStatus::Processing;
             }
             let eligible = eligible(&object.replicas);
-            object.pending = Some(Box::new(PendingPin { request: start.config.pin, eligible }));
+            object.set_pending(Some(PendingPin { request: start.config.pin, eligible }));
             object.put_start = clock;
             object.is_processing = true;
             std::mem::replace(&mut object.writer, writer)

@@ -1,7 +1,7 @@
 //! The log on disk: the trait that the writer thread drives, and its sled form.
 //!
 //! Guards the five rules that make sled safe for a log (docs/raft.md has the measurements):
-//! an own fdatasync after every flush, rows of at most 6 KiB, one writer, index files (`snap.*`)
+//! an own fdatasync after every flush, rows of at most 3 KiB, one writer, index files (`snap.*`)
 //! that may be damaged and are then rebuilt, big-endian keys.
 //! Leaves to `writer.rs` the order and grouping of writes.
 

@@ -92,7 +92,7 @@ impl Hands {
         let node = loop {
             let rolls = Arc::clone(&self.rolls);
             let chance = Box::new(move || rolls.fetch_add(1, Ordering::Relaxed));
-            let drive = Drive { chance, has_loops: false };
+            let drive = Drive { chance, has_loops: false, callers: None };
             let (settings, clock) = (self.settings.clone(), Arc::clone(&self.clock));
             match MasterNode::open_driven(raft.clone(), settings, clock, drive).await {
                 Ok(node) => break node,

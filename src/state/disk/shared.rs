@@ -67,7 +67,7 @@ impl State {
             let place = Place::Disk(Box::new(DiskPlace { path, size: object.size }));
             let status = ReplicaStatus::Processing;
             object.replicas.push(Replica { id, place, references: 0, status });
-            if let Some(pending) = object.pending.as_deref_mut() {
+            if let Some(pending) = object.pending_mut() {
                 pending.eligible.push(id);
             }
         });

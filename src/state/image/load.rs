@@ -19,9 +19,9 @@ use crate::alloc::{Handle, OffsetAllocator, RawAllocator, RawNode};
 use crate::model::object::Lease;
 use crate::model::replica::{DiskPlace, LocalDiskPlace};
 use crate::model::{
-    ClientId, Deadline, Millis, NewObject, Object, ObjectKey, PendingPin, PinRequest, Place,
-    Replica, ReplicaId, ReplicaStatus, Segment, SegmentId, SegmentIdx, SegmentStatus, TaskId,
-    Tenant, TenantIdx, Ttl, Uuid, WriterIdx,
+    ClientId, Deadline, KeyBytes, Millis, NewObject, Object, ObjectKey, PendingPin, PinRequest,
+    Place, Replica, ReplicaId, ReplicaStatus, Segment, SegmentId, SegmentIdx, SegmentStatus,
+    TaskId, Tenant, TenantIdx, Ttl, Uuid, WriterIdx,
 };
 use crate::state::State;
 use crate::state::clients::ClientTable;
@@ -135,7 +135,7 @@ impl Loader {
         let replicas = replicas.collect::<Result<_, _>>()?;
         let tenant = self.state.acquire_tenant(&tenant);
         let mut object = Object::new(NewObject {
-            key: image.name.key.clone(),
+            key: KeyBytes::from(&*image.name.key),
             tenant,
             size: image.size,
             put_start: Millis(image.put_start_ms),
@@ -150,7 +150,7 @@ impl Loader {
         // Only the image of a cold restore has leases; what its readers were promised stays promised.
         object.lease = Lease::until(Millis(image.lease_ms));
         object.is_processing = self.writing.remove(&image.name).is_some();
-        object.pending = self.pending.remove(&image.name).map(Box::new);
+        object.set_pending(self.pending.remove(&image.name));
         let full = || inconsistent(format!("{}: no room in its shard", image.name));
         let at = self.state.file_unowned(hash, object).ok_or_else(full)?;
         image.replicas.iter().for_each(|replica| self.claim(replica, at.0));

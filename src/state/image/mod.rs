@@ -109,7 +109,7 @@ impl State {
     fn replaced_names(&self) -> Vec<(ObjectKey, u64)> {
         let named = self.ledger.replaced().filter_map(|(object, bytes)| {
             let (tenant, key) =
-                self.view.table.peek(object, |object| (object.tenant, object.key.clone()))?;
+                self.view.table.peek(object, |object| (object.tenant, object.key.boxed()))?;
             Some((ObjectKey { tenant: self.tenant_name(tenant)?.clone(), key }, bytes))
         });
         let mut named: Vec<_> = named.collect();

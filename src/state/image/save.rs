@@ -123,7 +123,7 @@ impl FrozenState {
 
     fn object_name(&self, object: &Object) -> ObjectName {
         let tenant = self.tenants.name(object.tenant.0).map_or("default", |t| t.name());
-        ObjectName { tenant: Arc::from(tenant), key: object.key.clone() }
+        ObjectName { tenant: Arc::from(tenant), key: object.key.boxed() }
     }
 
     fn writer_of(&self, object: &Object) -> snapshot::Uuid {
@@ -187,7 +187,7 @@ impl FrozenState {
                 replicas: open.map(|replica| replica.id.0).collect(),
             });
         }
-        if let Some(pending) = &object.pending {
+        if let Some(pending) = object.pending() {
             let (action, ttl_ms) = match pending.request {
                 PinRequest::Preserve => (PinActionImage::Preserve, 0),
                 PinRequest::Enable(ttl) => (PinActionImage::Enable, ttl.0),

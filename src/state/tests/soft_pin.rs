@@ -196,7 +196,7 @@ fn case_18_a_replica_that_is_not_of_the_write_does_not_commit_its_pin() {
     let object = world.find("k").unwrap();
     world.add_disk_replica("k", true);
     // The write named only its memory: the disk replica is somebody else's.
-    world.state.edit(object, |object| object.pending.as_mut().unwrap().eligible.truncate(1));
+    world.state.edit(object, |object| object.pending_mut().unwrap().eligible.truncate(1));
     world.end_as(1, "k", ReplicaSelect::Disk, None).unwrap();
     assert_eq!((world.gauge(), world.has_pending("k")), (0, true));
     world.end("k").unwrap();

@@ -233,7 +233,7 @@ impl World {
     }
 
     pub fn has_pending(&self, name: &str) -> bool {
-        self.peek(name, |object| object.pending.is_some()) == Some(true)
+        self.peek(name, |object| object.pending().is_some()) == Some(true)
     }
 
     /// The gauge of soft pins.
@@ -272,7 +272,7 @@ impl World {
         let status = if is_eligible { ReplicaStatus::Processing } else { ReplicaStatus::Complete };
         self.state.edit(object, |object| {
             object.replicas.push(Replica { id, place, references: 0, status });
-            if let Some(pending) = object.pending.as_mut().filter(|_| is_eligible) {
+            if let Some(pending) = object.pending_mut().filter(|_| is_eligible) {
                 pending.eligible.push(id);
             }
         });
