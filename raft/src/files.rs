@@ -10,6 +10,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use mooncake_ha_crash::{Point, tear};
+
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
@@ -178,6 +180,7 @@ pub(crate) struct Appending {
 
 impl io::Write for Appending {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        tear(Point::SnapshotTorn, bytes, |half| self.file.write_at(half, self.at));
         self.file.write_at(bytes, self.at)?;
         self.at = self.at.saturating_add(bytes.len() as u64);
         Ok(bytes.len())

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::BufMut;
+use mooncake_ha_crash::{Point, reach};
 
 use crate::error::OpenError;
 use crate::files::{Appending, Disk, DiskFile, How};
@@ -233,10 +234,13 @@ impl SnapshotDir {
         let (index, term) = meta.last_log_id.as_ref().map_or((0, 0), |id| (id.index, term_of(id)));
         let path = self.dir.join(format!("{index:020}-{term}.{SUFFIX}"));
         disk.rename(temp, &path).map_err(SnapshotError::io(temp))?;
+        reach(Point::SnapshotRenamed);
         disk.sync_parent(&path).map_err(SnapshotError::io(&path))?;
+        reach(Point::SnapshotNamed);
         for old in disk.list(&self.dir).map_err(SnapshotError::io(&self.dir))? {
             if old != path && old.extension().is_some_and(|e| e == SUFFIX) && old < path {
                 disk.remove(&old).map_err(SnapshotError::io(&old))?;
+                reach(Point::SnapshotOldRemoved);
             }
         }
         SnapshotFile::open(&*disk, &path)
@@ -257,6 +261,7 @@ fn write_temp(
     let head = record::seal(&MetaRecord::from(meta))
         .map_err(|e: RecordError| std::io::Error::other(e.to_string()))?;
     let to = Appending { file: disk.open(temp, How::Create)?, at: 0 };
+    reach(Point::SnapshotBegins);
     let mut file = BufWriter::with_capacity(BUFFER_BYTES, to);
     file.write_all(MAGIC)?;
     file.write_all(&head)?;
@@ -268,7 +273,11 @@ fn write_temp(
     trailer.put_u32_le(crc);
     trailer.extend_from_slice(MAGIC);
     file.write_all(&trailer)?;
-    file.into_inner().map_err(std::io::IntoInnerError::into_error)?.file.sync()
+    let written = file.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+    reach(Point::SnapshotWritten);
+    written.file.sync()?;
+    reach(Point::SnapshotSynced);
+    Ok(())
 }
 
 /// Counts and sums what passes through.

@@ -14,6 +14,7 @@ mod bench;
 mod catalog;
 mod cli;
 mod cluster;
+mod crash;
 mod discovery;
 mod drill;
 mod events;

@@ -11,6 +11,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use mooncake_ha_crash::syncing;
 use serde::{Deserialize, Serialize};
 
 use crate::error::OpenError;
@@ -75,7 +76,7 @@ impl Mark {
             return Ok(());
         }
         self.write(Least { next, ..self.least })?;
-        self.file.sync()
+        syncing(&self.path, || self.file.sync())
     }
 
     fn write(&mut self, to: Least) -> std::io::Result<()> {

@@ -10,6 +10,7 @@ use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use mooncake_ha_crash::{Point, reach, syncing};
 use parking_lot::RwLock;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -123,9 +124,11 @@ impl SledLog {
         let (log, meta) = (tree("log")?, tree("meta")?);
         let file_path = path.join("db");
         let file = File::open(&file_path).map_err(OpenError::io("open", &file_path))?;
-        file.sync_all().map_err(OpenError::io("sync", &file_path))?;
+        reach(Point::LogCreated);
+        syncing(&file_path, || file.sync_all()).map_err(OpenError::io("sync", &file_path))?;
         sync_parent(&file_path).map_err(OpenError::io("sync directory of", &file_path))?;
         sync_parent(path).map_err(OpenError::io("sync directory of", path))?;
+        reach(Point::LogCreatedSynced);
         Ok(Self { path: path.to_owned(), db, log, meta, rows: RwLock::new(()), file })
     }
 
@@ -282,7 +285,10 @@ impl LogBackend for SledLog {
     fn append(&self, entries: &[Entry]) -> Result<(), StoreError> {
         let mut batch = sled::Batch::default();
         self.stage_entries(&mut batch, entries)?;
-        self.log.apply_batch(batch).map_err(self.failed("append"))
+        reach(Point::LogAppendBegins);
+        self.log.apply_batch(batch).map_err(self.failed("append"))?;
+        reach(Point::LogAppended);
+        Ok(())
     }
 
     fn truncate_from(&self, index: u64) -> Result<(), StoreError> {
@@ -302,19 +308,29 @@ impl LogBackend for SledLog {
             batch.remove(key);
         }
         self.stage_entries(&mut batch, &kept)?;
-        self.log.apply_batch(batch).map_err(self.failed("truncate"))
+        self.log.apply_batch(batch).map_err(self.failed("truncate"))?;
+        reach(Point::Truncated);
+        Ok(())
     }
 
     fn put_vote(&self, vote: &Vote) -> Result<(), StoreError> {
-        self.put(VOTE, &VoteRecord::from(vote))
+        reach(Point::VoteBegins);
+        self.put(VOTE, &VoteRecord::from(vote))?;
+        reach(Point::VoteWritten);
+        Ok(())
     }
 
     fn put_purged(&self, purged: &LogId) -> Result<(), StoreError> {
-        self.put(PURGED, &LogIdRecord::from(purged))
+        reach(Point::PurgeBegins);
+        self.put(PURGED, &LogIdRecord::from(purged))?;
+        reach(Point::PurgeWritten);
+        Ok(())
     }
 
     fn put_committed(&self, committed: Option<&LogId>) -> Result<(), StoreError> {
-        self.put(COMMITTED, &log_id_record(committed))
+        self.put(COMMITTED, &log_id_record(committed))?;
+        reach(Point::LogCommittedWritten);
+        Ok(())
     }
 
     fn purge_some(&self, upto: u64) -> Result<bool, StoreError> {
@@ -332,17 +348,22 @@ impl LogBackend for SledLog {
             return self.purge_last_group(keep, upto);
         }
         self.log.apply_batch(batch).map_err(self.failed("purge"))?;
+        reach(Point::PurgeRowsDeleted);
         Ok(true)
     }
 
     fn sync(&self, hard: bool) -> Result<(), StoreError> {
+        reach(Point::LogFlushBegins);
         self.db.flush().map_err(self.failed("flush"))?;
+        reach(Point::LogFlushed);
         if hard {
-            self.file.sync_data().map_err(|e| StoreError::Failed {
+            let synced = syncing(&self.path.join("db"), || self.file.sync_data());
+            synced.map_err(|e| StoreError::Failed {
                 path: self.path.clone(),
                 doing: "fdatasync",
                 detail: e.to_string(),
             })?;
+            reach(Point::LogSynced);
         }
         Ok(())
     }

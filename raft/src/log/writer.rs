@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use mooncake_ha_crash::{Point, reach};
 use tokio::sync::oneshot;
 
 use crate::clock::{self, Nanos};
@@ -236,6 +237,7 @@ impl Writer {
             return Ok(());
         }
         let store = self.shared.store()?;
+        let has_vote = group.iter().any(|op| matches!(op, Op::Vote { .. }));
         let mut hard = self.hard;
         let mut pending: Vec<Entry> = Vec::new();
         let mut group = group.into_iter();
@@ -250,7 +252,9 @@ impl Writer {
                 }
                 Op::Truncate { from } => self.flush_pending(&mut pending).and_then(|()| {
                     self.written = self.written.min(from.checked_sub(1));
+                    reach(Point::TruncateBegins);
                     self.mark.lower(from).map_err(|e| self.failed_mark(&e))?;
+                    reach(Point::TruncateMarkLowered);
                     store.truncate_from(from)
                 }),
                 Op::Vote { vote, done } => {
@@ -286,6 +290,7 @@ impl Writer {
             let next = self.written.map_or(0, |index| index.saturating_add(1));
             let least = Least { next, term: self.term };
             self.mark.raise(least).map_err(|e| self.failed_mark(&e))?;
+            reach(if has_vote { Point::VoteSynced } else { Point::LogMarkRaised });
         }
         Ok(())
     }
@@ -321,7 +326,9 @@ impl Writer {
         if !self.shared.store()?.purge_some(upto)? {
             self.debt = None;
         }
-        self.shared.store()?.sync(false)
+        self.shared.store()?.sync(false)?;
+        reach(Point::PurgeFlushed);
+        Ok(())
     }
 }
 

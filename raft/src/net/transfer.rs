@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use mooncake_ha_crash::{Point, reach};
 use openraft::storage::Snapshot;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -225,12 +226,16 @@ async fn receive_file(
                 let (file, at) = (Arc::clone(&file), partial.offset);
                 let write = world.blocking(move || file.write_at(&frame.body, at)).await;
                 write.map_err(std::io::Error::other)??;
+                reach(Point::ReceivedPart);
                 // Only now, so that it never says more than the file holds.
                 partial.offset = end;
             }
             Kind::SnapshotEnd if partial.offset == partial.begin.bytes => {
+                reach(Point::ReceivedAll);
                 let synced = world.blocking(move || file.sync()).await;
-                return synced.map_err(std::io::Error::other)?;
+                synced.map_err(std::io::Error::other)??;
+                reach(Point::ReceivedSynced);
+                return Ok(());
             }
             other => return Err(std::io::Error::other(format!("{other:?} in a transfer"))),
         }

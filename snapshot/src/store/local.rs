@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::UNIX_EPOCH;
 
+use mooncake_ha_crash::{Point, reach, tear};
+
 use super::{LISTED_KEYS_MAX, ObjectStore, StoreError, parts};
 
 /// What the name of an unfinished file starts with.
@@ -95,7 +97,10 @@ impl LocalStore {
         let write = || -> io::Result<()> {
             let mut file =
                 OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
+            reach(Point::CatalogBegins);
+            tear(Point::CatalogTorn, bytes, |half| file.write_all(half));
             file.write_all(bytes)?;
+            reach(Point::CatalogWritten);
             file.sync_all()
         };
         match write() {
@@ -121,12 +126,16 @@ impl ObjectStore for LocalStore {
         let path = self.path(key)?;
         let directory = self.prepare(key)?;
         let unfinished = self.write_unfinished(&directory, bytes)?;
+        reach(Point::CatalogSynced);
         if let Err(source) = fs::rename(&unfinished, &path) {
             // Best effort, as above.
             let _ = fs::remove_file(&unfinished);
             return Err(StoreError::Io { path, source });
         }
-        sync_directory(&directory)
+        reach(Point::CatalogRenamed);
+        sync_directory(&directory)?;
+        reach(Point::CatalogNamed);
+        Ok(())
     }
 
     fn get(&self, key: &str, limit: u64) -> Result<Vec<u8>, StoreError> {
@@ -187,6 +196,7 @@ impl ObjectStore for LocalStore {
             Err(error) => return Err(error),
         };
         fs::remove_dir_all(&path).map_err(io_at(&path))?;
+        reach(Point::CatalogDeleted);
         path.parent().map_or(Ok(()), sync_directory)
     }
 

@@ -100,3 +100,21 @@ fn known_advisories_are_still_true_and_equal_to_those_that_deny_ignores() {
     findings.extend(ids.symmetric_difference(&ignored).map(|id| format!("{id}: only in one list")));
     expect_none(findings);
 }
+
+/// Only tests and the simulation switch them on: by dev-dependencies, whose features cargo counts in no build of
+/// the program, and in the crate `sim`, on which nothing depends.
+#[test]
+fn no_release_has_crash_points_or_planted_bugs() {
+    let armed = |dependency: &toml::Value| dependency.get("features").is_some();
+    for manifest in ["Cargo.toml", "raft/Cargo.toml", "snapshot/Cargo.toml"] {
+        let manifest = read_toml(manifest);
+        let dependencies = manifest["dependencies"].as_table().unwrap();
+        assert!(!dependencies.get("mooncake-ha-crash").is_some_and(armed));
+        assert!(!dependencies.contains_key("mooncake-ha-sim"));
+    }
+    let root = read_toml("Cargo.toml");
+    assert!(armed(&root["dev-dependencies"]["mooncake-ha-crash"]), "tests need them");
+    let default = root["features"]["default"].as_array().unwrap();
+    assert!(default.iter().all(|feature| feature.as_str() != Some("planted-bugs")));
+    assert!(!read_toml("crash/Cargo.toml")["features"].as_table().unwrap().contains_key("default"));
+}

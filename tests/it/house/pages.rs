@@ -27,6 +27,7 @@ fn all_sources() -> Vec<PathBuf> {
     for room in [
         "src",
         "tests",
+        "crash/src",
         "raft/src",
         "raft/tests",
         "sim/src",

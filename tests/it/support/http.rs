@@ -38,13 +38,21 @@ impl Http {
         format!("{}{path}", self.base)
     }
 
+    /// Status and body of a request without one, or `None` if no whole answer came.
+    pub fn try_send(&self, method: &str, path: &str) -> Option<(u16, String)> {
+        let mut answer = self.agent.run(self.request(method, path, b"")).ok()?;
+        let status = answer.status().as_u16();
+        Some((status, answer.body_mut().read_to_string().ok()?))
+    }
+
+    fn request(&self, method: &str, path: &str, body: &[u8]) -> ureq::http::Request<Vec<u8>> {
+        let request = ureq::http::Request::builder().method(method);
+        request.uri(format!("{}{path}", self.base)).body(body.to_vec()).unwrap()
+    }
+
     /// Status, content type and body of any request.
     pub fn send(&self, method: &str, path: &str, body: &[u8]) -> (u16, String, String) {
-        let request = ureq::http::Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.base))
-            .body(body.to_vec())
-            .unwrap();
+        let request = self.request(method, path, body);
         let mut answer = self.agent.run(request).unwrap_or_else(|e| panic!("{method} {path}: {e}"));
         let kind =
             answer.headers().get("content-type").map(|kind| kind.to_str().unwrap().to_owned());
