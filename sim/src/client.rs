@@ -5,6 +5,7 @@
 //! one host, whose links nobody cuts; what they talk to changes.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ const SEGMENT_STRIDE_BITS: u32 = 40;
 /// Sizes of objects; few, so that upserts often meet the same one.
 const SIZES: [u64; 3] = [1_024, 2_048, 5_000];
 const TENANT: &[u8] = b"default";
+/// Longest pause of a client that only reads.
+const READER_PAUSE_MS: u64 = 30;
 
 /// Groups that some puts belong to.
 const GROUPS: u64 = 2;
@@ -54,6 +57,8 @@ type Replicas = Vec<ReplicaDescriptor<Box<[u8]>>>;
 pub struct Client {
     /// Which.
     pub number: ClientNo,
+    /// It only reads, now of this node, now of that one.
+    pub is_reader: bool,
     /// The nodes it knows.
     pub nodes: Vec<Host>,
     /// How it calls.
@@ -64,6 +69,8 @@ pub struct Client {
     pub dice: SmallRng,
     /// Longest pause between two operations, ms.
     pub pause_max_ms: u64,
+    /// Length of soft pins, ms.
+    pub pin_ms: RangeInclusive<u64>,
     /// Keys that it touches no more.
     pub shunned: BTreeSet<String>,
 }
@@ -102,6 +109,9 @@ impl Client {
 
     /// Works for ever.
     pub async fn run(mut self) {
+        if self.is_reader {
+            return self.read().await;
+        }
         self.mount().await;
         loop {
             let pause = self.dice.random_range(0..=self.pause_max_ms);
@@ -111,11 +121,27 @@ impl Client {
             }
             let key = self.choose();
             match self.dice.random_range(0..100) {
+                _ if self.history.is_lull() => self.get(&key).await,
                 0..30 => self.write(&key).await,
                 30..42 => self.remove(&key).await,
                 42..50 => self.exist(&key).await,
                 50..60 => self.get_some().await,
                 60..63 => self.ping().await,
+                _ => self.get(&key).await,
+            }
+        }
+    }
+
+    async fn read(&mut self) {
+        loop {
+            let pause = self.dice.random_range(0..=READER_PAUSE_MS);
+            sleep(Duration::from_millis(pause)).await;
+            if self.dice.random_range(0..4) == 0 {
+                self.turn();
+            }
+            let key = self.choose();
+            match self.dice.random_range(0..4) {
+                0 => self.get_some().await,
                 _ => self.get(&key).await,
             }
         }
@@ -194,7 +220,9 @@ impl Client {
         if lost.is_some() {
             self.turn();
         }
-        if lost != Some(Lost::NotSent) {
+        // A read without an answer says nothing, and would use the key up.
+        let says_nothing = lost.is_some() && matches!(act, Act::Get | Act::Exist);
+        if lost != Some(Lost::NotSent) && !says_nothing {
             self.history.end(self.number, key, begun, act, told);
         }
         let is_write = matches!(act, Act::PutStart | Act::UpsertStart | Act::End(_) | Act::Revoke);
@@ -210,14 +238,14 @@ impl Client {
         let is_pinned = self.dice.random_range(0..2) == 0;
         let wish = Wish {
             is_upsert: self.dice.random_range(0..3) == 0,
-            ttl_ms: is_pinned.then(|| self.dice.random_range(300..30_000)),
+            ttl_ms: is_pinned.then(|| self.dice.random_range(self.pin_ms.clone())),
             size: SIZES.get(self.dice.random_range(0..SIZES.len())).copied().unwrap_or(1),
         };
         let Some(place) = self.start(key, wish).await else { return };
         let pause = self.dice.random_range(0..self.pause_max_ms * 2);
         sleep(Duration::from_millis(pause)).await;
         match self.dice.random_range(0..10) {
-            0 => self.revoke(key, wish).await,
+            0 => self.revoke(key, wish, &place).await,
             // Left for somebody to preempt.
             1 => {}
             _ => self.finish(key, wish, place).await,
@@ -255,7 +283,7 @@ impl Client {
             self.history.upsert_began(key);
         }
         let place = place_of(&answer.ok()?.ok()?)?;
-        self.history.placed(key, &place);
+        self.history.placed(key, &place, wish.is_upsert);
         Some(place)
     }
 
@@ -281,18 +309,24 @@ impl Client {
         self.note(key, begun, Act::End(id), told(&answer), answer.err());
     }
 
-    async fn revoke(&mut self, key: &str, wish: Wish) {
+    async fn revoke(&mut self, key: &str, wish: Wish, place: &Place) {
         let request = PutRevokeRequest {
             client_id: self.id(),
             key: key.as_bytes(),
             replica_type: ReplicaType::ALL,
             tenant_id: TENANT,
         };
+        if wish.is_upsert {
+            self.history.upsert_is_revoked(key, place);
+        }
         let begun = self.history.begin();
         let answer = match wish.is_upsert {
             true => self.caller.call::<UpsertRevoke>(&request).await,
             false => self.caller.call::<PutRevoke>(&request).await,
         };
+        if wish.is_upsert && answer.is_ok() {
+            self.history.upsert_was_revoked(key, place);
+        }
         self.note(key, begun, Act::Revoke, told(&answer), answer.err());
     }
 
@@ -300,6 +334,9 @@ impl Client {
         let request = RemoveRequest { key: key.as_bytes(), force: false, tenant_id: TENANT };
         let begun = self.history.begin();
         let answer = self.caller.call::<Remove>(&request).await;
+        if matches!(answer, Ok(Ok(()))) {
+            self.history.removed(key, begun);
+        }
         self.note(key, begun, Act::Remove, told(&answer), answer.err());
     }
 

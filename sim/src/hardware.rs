@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use rand::Rng;
 use rand::rngs::SmallRng;
 
+use crate::chance;
 use crate::disk::MemoryDisk;
 use crate::net::{Host, Net, RAFT};
 use crate::time::NodeClock;
@@ -38,6 +39,21 @@ pub struct Hardware {
 }
 
 impl Hardware {
+    /// A machine with empty disks. `incarnation` tells it from those of that name before it.
+    pub fn new(seed: u64, host: Host, net: &Net, clock: Arc<NodeClock>, incarnation: u64) -> Self {
+        let dice = chance::dice(seed, 1_000 + u64::from(host) + (incarnation << 20));
+        Hardware {
+            host,
+            clock,
+            disk: MemoryDisk::default(),
+            log: Default::default(),
+            net: net.clone(),
+            slow_ms: Default::default(),
+            skips_gate: Default::default(),
+            dice: Mutex::new(dice),
+        }
+    }
+
     /// The node is gone: what it has not brought to the disk may be lost.
     pub fn crash(&self, is_power_cut: bool) {
         let mut dice = self.dice.lock();

@@ -6,6 +6,11 @@ use rand::seq::SliceRandom;
 
 use crate::net::{Host, Weather};
 
+/// Of a hundred faults so many are made of several steps.
+const USURPS_PERCENT: u32 = 10;
+/// By then what clients had under way is on all nodes, if all is well.
+const SETTLE_MS: u64 = 300;
+
 /// Something that happens to the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -13,8 +18,12 @@ pub enum Fault {
     Cut { kind: &'static str, links: Vec<(Host, Host)>, ms: u64 },
     /// A node dies after so many polls and starts again after so many ms.
     Crash { host: Host, kind: Death, polls: u32, ms: u64 },
+    /// Clients only read for so many ms.
+    Lull { ms: u64 },
     /// A connection is reset.
     Reset,
+    /// The next so many answers to forwarded calls are broken off by a reset.
+    BreakAnswers { count: u32 },
     /// The network gets worse for so many ms.
     Storm { weather: Weather, ms: u64 },
     /// A disk is full for so many ms.
@@ -52,7 +61,9 @@ impl Fault {
             Fault::Crash { kind: Death::Killed, .. } => "kill",
             Fault::Crash { kind: Death::PowerCut, .. } => "power_cut",
             Fault::Crash { kind: Death::Silent, .. } => "power_cut_silent",
+            Fault::Lull { .. } => "lull",
             Fault::Reset => "reset",
+            Fault::BreakAnswers { .. } => "answers_broken_off",
             Fault::Storm { .. } => "storm",
             Fault::DiskFull { .. } => "disk_full",
             Fault::ReadErrors { .. } => "read_errors",
@@ -86,15 +97,23 @@ impl Nemesis {
         self.hosts.get(chosen).copied().unwrap_or(1)
     }
 
-    /// The next fault. `leader` is who seems to lead.
-    pub fn choose(&mut self, leader: Option<Host>) -> Fault {
+    /// What goes wrong next, each after so many ms. `leader` is who seems to lead.
+    pub fn choose(&mut self, leader: Option<Host>) -> Vec<(u64, Fault)> {
+        if self.dice.random_range(0..100) < USURPS_PERCENT {
+            return self.usurp(leader);
+        }
+        vec![(0, self.choose_one(leader))]
+    }
+
+    fn choose_one(&mut self, leader: Option<Host>) -> Fault {
         let host = self.host();
         let ms = self.dice.random_range(50..4_000);
         match self.dice.random_range(0..100) {
             0..14 => self.cut(leader, ms),
             14..22 => self.gate(leader),
-            22..42 => self.crash(leader),
-            42..52 => Fault::Reset,
+            22..36 => self.crash(leader),
+            36..40 => Fault::Reset,
+            40..52 => Fault::BreakAnswers { count: self.dice.random_range(4..20) },
             52..58 => {
                 let delay_max_ms = self.dice.random_range(5..120);
                 let loss_ppm = self.dice.random_range(0..60_000);
@@ -145,6 +164,35 @@ impl Nemesis {
         let other = others.get(chosen).copied().unwrap_or(leader);
         let links = vec![(leader, other), (other, leader)];
         Fault::Cut { kind: "cut_one_link", links, ms: self.dice.random_range(1_000..6_000) }
+    }
+
+    /// As many nodes as the leader can do without lose it, so that they campaign in vain; nobody writes, so that
+    /// they lack no entry. Then one of those that confirmed the leader restarts at once, while that is cut off from
+    /// all of them and still has its lease: whoever votes now elects a second leader beside the first.
+    fn usurp(&mut self, leader: Option<Host>) -> Vec<(u64, Fault)> {
+        let leader = leader.unwrap_or(1);
+        let mut others: Vec<Host> =
+            self.hosts.iter().copied().filter(|host| *host != leader).collect();
+        others.shuffle(&mut self.dice);
+        let between = |nodes: &[Host]| -> Vec<(Host, Host)> {
+            nodes.iter().flat_map(|node| [(leader, *node), (*node, leader)]).collect()
+        };
+        let campaigning = others.get(..others.len() / 2).unwrap_or_default();
+        let after = SETTLE_MS + self.dice.random_range(1_600..3_000);
+        let lasts = self.dice.random_range(700..1_500);
+        let (first, all) = (between(campaigning), between(&others));
+        let first =
+            Fault::Cut { kind: "cut_some_links", links: first, ms: after + lasts - SETTLE_MS };
+        let mut planned = vec![
+            (0, Fault::Lull { ms: after }),
+            (SETTLE_MS, first),
+            (after, Fault::Cut { kind: "cut_off_leader_at_a_restart", links: all, ms: lasts }),
+        ];
+        if let Some(host) = others.last().copied() {
+            let (polls, ms) = (self.dice.random_range(0..50), self.dice.random_range(1..20));
+            planned.push((after, Fault::Crash { host, kind: Death::Killed, polls, ms }));
+        }
+        planned
     }
 
     fn cut(&mut self, leader: Option<Host>, ms: u64) -> Fault {

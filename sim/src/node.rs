@@ -27,9 +27,9 @@ use crate::door::{self, NetRoad};
 use crate::hardware::Hardware;
 use crate::net::{Host, RAFT, RPC, address};
 
-/// Ten years, which no clock that somebody has set wrong is ahead: no write is given up as
+/// A thousand years, which no clock that somebody has set wrong is ahead: no write is given up as
 /// unfinished, and no silent client.
-const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+const FOREVER: Duration = Duration::from_secs(1_000 * 365 * 24 * 3600);
 
 /// What all nodes of a run have in common.
 #[derive(Clone)]

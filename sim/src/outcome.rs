@@ -55,8 +55,12 @@ pub struct Counts {
     pub pins: u64,
     /// Descriptors compared with those of their writer.
     pub places: u64,
-    /// Placements compared with the read leases promised.
+    /// Placements and removals compared with the read leases promised.
     pub promises: u64,
+    /// Read leases that ended early because an upsert in place was taken back.
+    pub void_promises: u64,
+    /// Moments, a millisecond apart, at which a node could answer reads; two never could.
+    pub leases: u64,
     /// Faults by kind.
     pub faults: BTreeMap<String, u64>,
 }
@@ -91,6 +95,8 @@ impl Counts {
             (&mut self.pins, other.pins),
             (&mut self.places, other.places),
             (&mut self.promises, other.promises),
+            (&mut self.void_promises, other.void_promises),
+            (&mut self.leases, other.leases),
         ];
         pairs.into_iter().for_each(|(sum, more)| *sum += more);
         for (kind, count) in &other.faults {
@@ -135,6 +141,8 @@ impl Outcome {
             pins: parts.states.pins,
             places: log.places_checked,
             promises: log.promises_checked,
+            void_promises: log.promises_void,
+            leases: parts.states.leases,
             faults: parts.faults.iter().map(|(kind, n)| ((*kind).to_owned(), *n)).collect(),
         };
         let digest = format!("{:016x}", parts.trace.digest());

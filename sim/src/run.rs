@@ -5,12 +5,12 @@
 //! in the calm everything must come right by itself.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mooncake_ha::plant::{self, Bug};
-use parking_lot::Mutex;
 use rand::Rng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -19,7 +19,6 @@ use tokio::runtime::{Builder, Runtime};
 use crate::chance;
 use crate::checks::states::{self, States};
 use crate::client::Client;
-use crate::disk::MemoryDisk;
 use crate::door::Caller;
 use crate::hardware::Hardware;
 use crate::history::History;
@@ -36,8 +35,17 @@ use crate::trace::Trace;
 const CLIENTS: Host = 100;
 /// Clients of a run.
 const CLIENT_COUNT: u32 = 3;
+/// Clients that only read.
+const READER_COUNT: u32 = 2;
 /// How long clients wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// How long those wait that only read: shorter than a read lease of a leader lasts, so that they still see
+/// one leader after they were with another.
+const READER_PATIENCE: Duration = Duration::from_millis(150);
+/// Soft pins that end while the run goes on, each by an entry of the leader's own.
+const SHORT_PINS_MS: RangeInclusive<u64> = 300..=30_000;
+/// Soft pins that do not, up to the greatest length there is: then only clients make entries.
+const LONG_PINS_MS: RangeInclusive<u64> = 600_000..=86_400_000;
 /// Simulated time without faults at the end, ms; by then everybody must agree.
 const CALM_MS: u64 = 12_000;
 /// Simulated time at the very end without clients.
@@ -73,7 +81,8 @@ pub struct Options {
 
 /// What ends at some time.
 enum Ending {
-    Cut,
+    Cut(Vec<(Host, Host)>),
+    Lull,
     Storm,
     Full(Host),
     Unreadable(Host),
@@ -95,6 +104,8 @@ pub struct Run {
     states: States,
     faults: BTreeMap<&'static str, u64>,
     next_fault_ms: u64,
+    /// Faults that belong to one that has begun, and when.
+    planned: Vec<(u64, Fault)>,
     endings: Vec<(u64, Ending)>,
     /// Nodes that are down, and when each starts again.
     starts: BTreeMap<Host, u64>,
@@ -129,15 +140,14 @@ impl Run {
             log_cache_bytes: dice.random_range(1_000..50_000),
             event_interval: if dice.random_range(0..2) == 0 { 1 } else { 61 },
         };
-        let is_restoring = match options.plant {
-            Some(planted) => planted == Plant::Master(Bug::KeepIndex),
-            None => dice.random_range(0..4) == 0,
-        };
+        // Rolled whatever is planted: a seed is the same run with a planted bug and without.
+        let is_restoring =
+            dice.random_range(0..4) == 0 || options.plant == Some(Plant::Master(Bug::KeepIndex));
         let new_node = |host: &Host| {
             let mut dice = chance::dice(options.seed, 500 + u64::from(*host));
             let drift_ppm = dice.random_range(-DRIFT_PPM_MAX..=DRIFT_PPM_MAX);
             let clock = Arc::new(NodeClock::new(time.clone(), drift_ppm));
-            Node::new(Arc::new(hardware(&options, *host, &net, clock, 0)), plan.clone())
+            Node::new(Arc::new(Hardware::new(options.seed, *host, &net, clock, 0)), plan.clone())
         };
         let nodes = hosts.iter().map(new_node).collect();
         let nemesis = Nemesis {
@@ -156,6 +166,7 @@ impl Run {
             states: States::default(),
             faults: BTreeMap::new(),
             next_fault_ms: 1_500,
+            planned: Vec::new(),
             endings: Vec::new(),
             starts: hosts.iter().map(|host| (*host, 0)).collect(),
             deaths: BTreeMap::new(),
@@ -268,6 +279,7 @@ impl Run {
     }
 
     fn look(&mut self, now: u64) {
+        self.states.look_for_leases(now, &self.nodes, &self.history);
         let is_walked = self.dice.random_range(0..WALK_MS) == 0;
         let chosen = self.dice.random_range(0..self.nodes.len());
         for (at, node) in self.nodes.iter().enumerate() {
@@ -315,15 +327,20 @@ impl Run {
         };
         let hosts: Vec<Host> = self.nodes.iter().map(Node::host).collect();
         let pause_max_ms = self.dice.random_range(5..60);
-        for number in 0..CLIENT_COUNT {
+        let pin_ms = if self.dice.random_range(0..2) == 0 { SHORT_PINS_MS } else { LONG_PINS_MS };
+        for number in 0..CLIENT_COUNT + READER_COUNT {
             let node = hosts.get(number as usize % hosts.len().max(1)).copied().unwrap_or(1);
+            let is_reader = number >= CLIENT_COUNT;
+            let patience = if is_reader { READER_PATIENCE } else { PATIENCE };
             let client = Client {
                 number,
+                is_reader,
                 nodes: hosts.clone(),
-                caller: Caller::new(self.net.clone(), CLIENTS, node, PATIENCE),
+                caller: Caller::new(self.net.clone(), CLIENTS, node, patience),
                 history: self.history.clone(),
                 dice: chance::dice(self.options.seed, 100 + u64::from(number)),
                 pause_max_ms,
+                pin_ms: pin_ms.clone(),
                 shunned: Default::default(),
             };
             runtime.spawn(client.run());
@@ -338,10 +355,16 @@ impl Run {
         self.replace(now);
         if now >= self.next_fault_ms {
             let leader = self.leader().map(Node::host);
-            let fault = self.nemesis.choose(leader);
-            self.next_fault_ms = now + self.nemesis.pause_ms();
-            self.begin(fault, now);
+            let chosen = self.nemesis.choose(leader);
+            // What has several steps is not disturbed by something else in between.
+            let last = chosen.iter().map(|(after, _)| *after).max().unwrap_or(0);
+            self.planned.extend(chosen.into_iter().map(|(after, fault)| (now + after, fault)));
+            self.next_fault_ms = now + last + self.nemesis.pause_ms();
         }
+        let planned = std::mem::take(&mut self.planned);
+        let (due, rest): (Vec<_>, Vec<_>) = planned.into_iter().partition(|(at, _)| *at <= now);
+        self.planned = rest;
+        due.into_iter().for_each(|(_, fault)| self.begin(fault, now));
     }
 
     fn node(&self, host: Host) -> Option<&Node> {
@@ -352,12 +375,22 @@ impl Run {
         let kind = fault.kind();
         let is_begun = match fault {
             Fault::Cut { links, ms, .. } => {
-                self.net.cut(&links);
-                self.endings.push((now + ms, Ending::Cut));
-                !links.is_empty()
+                let is_any = !links.is_empty();
+                self.endings.push((now + ms, Ending::Cut(links)));
+                self.cut();
+                is_any
             }
             Fault::Crash { host, kind, polls, ms } => self.arm(host, kind, polls, ms),
+            Fault::Lull { ms } => {
+                self.history.set_lull(true);
+                self.endings.push((now + ms, Ending::Lull));
+                true
+            }
             Fault::Reset => self.net.reset_one(),
+            Fault::BreakAnswers { count } => {
+                self.net.break_answers(count);
+                true
+            }
             Fault::Storm { weather, ms } => {
                 self.net.set_weather(weather);
                 self.endings.push((now + ms, Ending::Storm));
@@ -387,6 +420,15 @@ impl Run {
             self.trace.note(now, 77, kind.len() as u64);
             *self.faults.entry(kind).or_default() += 1;
         }
+    }
+
+    /// Cuts what should be cut by now, and mends the rest.
+    fn cut(&self) {
+        let cut = self.endings.iter().filter_map(|(_, ending)| match ending {
+            Ending::Cut(links) => Some(links),
+            _ => None,
+        });
+        self.net.set_cut(cut.flatten().copied().collect());
     }
 
     fn arm(&mut self, host: Host, kind: Death, polls: u32, ms: u64) -> bool {
@@ -452,12 +494,11 @@ impl Run {
         let todo = replacement.go_on(now, self.leader());
         let host = replacement.host;
         if todo == Todo::Restart {
-            let seed = now;
             let options = self.options;
             let net = self.net.clone();
             if let Some(node) = self.nodes.iter_mut().find(|node| node.host() == host) {
                 let clock = Arc::clone(&node.hardware.clock);
-                node.hardware = Arc::new(hardware(&options, host, &net, clock, seed));
+                node.hardware = Arc::new(Hardware::new(options.seed, host, &net, clock, now));
                 let gate = options.plant == Some(Plant::SkipGate);
                 node.hardware.skips_gate.store(gate, Ordering::Relaxed);
                 node.is_joining = true;
@@ -476,7 +517,8 @@ impl Run {
         self.endings = rest;
         for (_, ending) in over {
             match ending {
-                Ending::Cut => self.net.heal(),
+                Ending::Cut(_) => self.cut(),
+                Ending::Lull => self.history.set_lull(false),
                 Ending::Storm => self.net.set_weather(self.weather),
                 Ending::Full(host) => {
                     self.node(host).inspect(|node| node.hardware.set_full(false));
@@ -495,7 +537,8 @@ impl Run {
     /// Nothing goes wrong any more: the cluster must serve again, and all nodes must agree.
     fn calm_down(&mut self) {
         self.end_faults(0, true);
-        self.net.heal();
+        self.planned.clear();
+        self.net.break_answers(0);
         let calm_ends = self.time.ms() + CALM_MS;
         let answered = self.history.log.lock().answered;
         while (self.time.ms() < calm_ends || self.replacement.is_some()) && !self.has_findings() {
@@ -537,24 +580,5 @@ impl Run {
         let mut values: Vec<_> = positions.values().collect();
         values.dedup();
         self.note(values.len() <= 1, format!("nodes stand at {positions:?} in the end"));
-    }
-}
-
-fn hardware(
-    options: &Options,
-    host: Host,
-    net: &Net,
-    clock: Arc<NodeClock>,
-    incarnation: u64,
-) -> Hardware {
-    Hardware {
-        host,
-        clock,
-        disk: MemoryDisk::default(),
-        log: Default::default(),
-        net: net.clone(),
-        slow_ms: Default::default(),
-        skips_gate: Default::default(),
-        dice: Mutex::new(chance::dice(options.seed, 1_000 + u64::from(host) + (incarnation << 20))),
     }
 }

@@ -56,7 +56,7 @@ fn print_counts(counts: &Counts) {
     println!("faults: {}", faults.join(", "));
     println!(
         "checked: {} calls ({} of unknown outcome) on {} keys ({} undecided), {} states walked, {} images \
-         compared, {} pins, {} places, {} placements against leases",
+         compared, {} pins, {} places, {} placements and removals against leases ({} of them void)",
         counts.answered + counts.unknown,
         counts.unknown,
         counts.keys,
@@ -65,7 +65,8 @@ fn print_counts(counts: &Counts) {
         counts.images,
         counts.pins,
         counts.places,
-        counts.promises
+        counts.promises,
+        counts.void_promises
     );
 }
 

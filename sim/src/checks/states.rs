@@ -8,6 +8,7 @@ use mooncake_ha::node::MasterNode;
 
 use crate::history::{History, Log};
 use crate::net::Host;
+use crate::node::Node;
 
 /// Positions whose image is remembered.
 const IMAGES_MAX: usize = 20_000;
@@ -27,6 +28,8 @@ pub struct States {
     pub compared: u64,
     /// Soft pins compared with what was asked.
     pub pins: u64,
+    /// Moments at which a node could answer reads.
+    pub leases: u64,
 }
 
 /// Position of a node in the log.
@@ -35,6 +38,19 @@ pub fn applied(node: &MasterNode) -> Option<u64> {
 }
 
 impl States {
+    /// At no moment may two nodes answer reads without asking the others.
+    pub fn look_for_leases(&mut self, now_ms: u64, nodes: &[Node], history: &History) {
+        let lease = |node: &Node| Some((node.host(), node.master()?.raft().read_lease()?.term()));
+        let held: Vec<(Host, u64)> = nodes.iter().filter_map(lease).collect();
+        self.leases += held.len() as u64;
+        if held.len() > 1 {
+            let told: Vec<String> =
+                held.iter().map(|(host, term)| format!("{host} in term {term}")).collect();
+            let what = format!("nodes {} may answer reads at {now_ms} ms", told.join(" and "));
+            history.log.lock().note(false, what);
+        }
+    }
+
     /// Walks a state and compares its soft pins with what clients were told.
     pub fn walk(&mut self, host: Host, node: &MasterNode, history: &History) {
         self.walked += 1;

@@ -94,6 +94,8 @@ struct State {
     numbers: u64,
     /// What waits for a link that is cut, or for a host that is gone without a word.
     held: Vec<Event>,
+    /// Answers between nodes that are still to be broken off.
+    traps: u32,
 }
 
 /// The network. Clones are the same one.
@@ -128,6 +130,7 @@ impl Net {
             events: BTreeMap::new(),
             numbers: 0,
             held: Vec::new(),
+            traps: 0,
         })))
     }
 
@@ -155,19 +158,21 @@ impl Net {
         drop(doors);
     }
 
-    /// Cuts links, each in one direction.
-    pub fn cut(&self, links: &[(Host, Host)]) {
-        self.0.lock().cut.extend(links);
-    }
-
-    /// Mends all links; what waited for them is on its way again.
-    pub fn heal(&self) {
+    /// The links that are cut from now on, each in one direction. What waited for others is on its
+    /// way again.
+    pub fn set_cut(&self, links: BTreeSet<(Host, Host)>) {
         let mut state = self.0.lock();
-        state.cut.clear();
+        state.cut = links;
         state.release_held();
         for number in 0..state.pipes.len() {
             state.resume(number);
         }
+    }
+
+    /// Breaks off the next so many answers of a node to another that has forwarded a call: some of
+    /// their bytes arrive, then the connection is reset. What was asked is done by then.
+    pub fn break_answers(&self, count: u32) {
+        self.0.lock().traps = count;
     }
 
     /// Resets one of the connections that are open; whether there was one.
@@ -292,7 +297,9 @@ impl State {
         let result = if is_open {
             let (there, back) = (self.pipes.len(), self.pipes.len() + 1);
             self.pipes.push(Pipe::new(from, to, back));
-            self.pipes.push(Pipe::new(to, from, there));
+            let mut answers = Pipe::new(to, from, there);
+            answers.is_answering = port == RPC;
+            self.pipes.push(answers);
             let door = self.hosts.entry(to).or_default().doors.entry(port).or_default();
             door.waiting.push_back(pipe::halves(net, there, back));
             later.wakers.extend(door.waker.take());
@@ -306,12 +313,37 @@ impl State {
 
     /// Sends an item down a pipe.
     fn send(&mut self, number: usize, item: Item) {
+        match item {
+            Item::Bytes(bytes) if self.is_trapped(number) => self.break_off(number, &bytes),
+            item => self.put_in(number, item),
+        }
+    }
+
+    fn put_in(&mut self, number: usize, item: Item) {
         let due = self.due();
         let Some(pipe) = self.pipes.get_mut(number) else { return };
         pipe.in_flight.push_back(item);
         pipe.last_due = pipe.last_due.max(due);
         let due = pipe.last_due;
         self.schedule(due, Event::Arrive(number));
+    }
+
+    /// Whether what is sent down a pipe now is an answer that a trap waits for.
+    fn is_trapped(&self, number: usize) -> bool {
+        let pipe = self.pipes.get(number).filter(|pipe| self.traps > 0 && pipe.is_answering);
+        let to = pipe.and_then(|pipe| self.hosts.get(&pipe.to));
+        // Clients have no doors.
+        to.is_some_and(|host| !host.doors.is_empty())
+    }
+
+    fn break_off(&mut self, number: usize, bytes: &Bytes) {
+        self.traps -= 1;
+        let arrives = self.dice.random_range(0..bytes.len().max(1));
+        self.put_in(number, Item::Bytes(bytes.slice(..arrives)));
+        let twin = self.pipes.get(number).map(|pipe| pipe.twin);
+        for number in [Some(number), twin].into_iter().flatten() {
+            self.put_in(number, Item::Reset);
+        }
     }
 
     fn arrive(&mut self, number: usize, later: &mut Later) {

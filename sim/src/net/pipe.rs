@@ -54,6 +54,8 @@ pub struct Pipe {
     pub is_reader_gone: bool,
     /// Nothing can be sent any more.
     pub is_broken: bool,
+    /// Answers of a node's door to clients travel here.
+    pub is_answering: bool,
     is_writer_gone: bool,
     arrived: VecDeque<Bytes>,
     has_ended: bool,
@@ -73,6 +75,7 @@ impl Pipe {
             waker: None,
             is_reader_gone: false,
             is_broken: false,
+            is_answering: false,
             is_writer_gone: false,
             arrived: VecDeque::new(),
             has_ended: false,

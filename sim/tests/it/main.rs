@@ -52,7 +52,8 @@ fn senseless_arguments_are_refused_with_code_2() {
     assert_eq!(sim(&["--plant", "nonsense"]).status.code(), Some(2));
 }
 
-/// Searches for a planted bug, and repeats the run that found it.
+/// Searches for a planted bug, and repeats the run that found it: it finds the same again, and nothing
+/// when nothing is planted.
 fn finds(plant: &str, word: &str) {
     let chaos = ["--chaos", "20", "--plant", plant, "--json"];
     let output = sim(&[&["--seconds", SEARCH_SECONDS, "--jobs", "2"], &chaos[..]].concat());
@@ -65,6 +66,18 @@ fn finds(plant: &str, word: &str) {
     let again = sim(&[&["--seed", &seed], &chaos[..]].concat());
     assert_eq!(again.status.code(), Some(1));
     assert_eq!(json(&again)["findings"], failed["findings"], "it does not repeat");
+    let sound = sim(&["--seed", &seed, "--chaos", "20", "--json"]);
+    assert_eq!(sound.status.code(), Some(0), "found without it, too: {}", json(&sound));
+}
+
+#[test]
+fn a_restarted_node_that_votes_at_once_is_found() {
+    finds("skip-gate", "may answer reads");
+}
+
+#[test]
+fn a_forwarded_write_that_is_sent_again_is_found() {
+    finds("forward-twice", "then:");
 }
 
 #[test]
