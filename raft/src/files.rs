@@ -172,21 +172,93 @@ pub(crate) fn write_file(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Resu
     disk.sync_parent(path)
 }
 
-/// Writes one file from its start to its end.
+/// Bytes of a file that are written before they are synced. The log's sync waits for all that is
+/// under way to the device, so that must be little.
+const SYNC_STEP_BYTES: usize = 1 << 20;
+
+/// Writes one file from its start to its end, and syncs it on the way, but for its end.
 pub(crate) struct Appending {
     pub(crate) file: Arc<dyn DiskFile>,
-    pub(crate) at: u64,
+    at: u64,
+    unsynced: usize,
+}
+
+impl Appending {
+    pub(crate) fn new(file: Arc<dyn DiskFile>) -> Self {
+        Self { file, at: 0, unsynced: 0 }
+    }
 }
 
 impl io::Write for Appending {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         tear(Point::SnapshotTorn, bytes, |half| self.file.write_at(half, self.at));
-        self.file.write_at(bytes, self.at)?;
-        self.at = self.at.saturating_add(bytes.len() as u64);
-        Ok(bytes.len())
+        let most = SYNC_STEP_BYTES.saturating_sub(self.unsynced).min(bytes.len());
+        self.file.write_at(bytes.get(..most).unwrap_or_default(), self.at)?;
+        self.at = self.at.saturating_add(most as u64);
+        self.unsynced = self.unsynced.saturating_add(most);
+        if self.unsynced >= SYNC_STEP_BYTES {
+            self.file.sync()?;
+            self.unsynced = 0;
+        }
+        Ok(most)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// Knows how much was written between two syncs at most.
+    #[derive(Debug, Default)]
+    struct Watched {
+        bytes: Mutex<Vec<u8>>,
+        unsynced: AtomicUsize,
+        most: AtomicUsize,
+    }
+
+    impl DiskFile for Watched {
+        fn size(&self) -> io::Result<u64> {
+            Ok(self.bytes.lock().len() as u64)
+        }
+
+        fn read_at(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
+            Ok(0)
+        }
+
+        fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+            let mut content = self.bytes.lock();
+            assert_eq!(content.len() as u64, at, "it has holes");
+            content.extend_from_slice(bytes);
+            let unsynced = self.unsynced.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
+            self.most.fetch_max(unsynced, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            self.unsynced.store(0, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_large_file_never_has_more_than_a_step_under_way_to_the_device() {
+        let file = Arc::new(Watched::default());
+        let mut to = Appending::new(Arc::clone(&file) as Arc<dyn DiskFile>);
+        let content: Vec<u8> = (0..3 * SYNC_STEP_BYTES + 7).map(|at| at as u8).collect();
+        let (small, large) = content.split_at(11);
+        to.write_all(small).unwrap();
+        to.write_all(large).unwrap();
+        assert!(*file.bytes.lock() == content, "it differs");
+        assert_eq!(file.most.load(Ordering::Relaxed), SYNC_STEP_BYTES);
+        assert_eq!(file.unsynced.load(Ordering::Relaxed), 7, "the end is the caller's");
     }
 }

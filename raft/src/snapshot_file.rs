@@ -260,7 +260,7 @@ fn write_temp(
 ) -> std::io::Result<()> {
     let head = record::seal(&MetaRecord::from(meta))
         .map_err(|e: RecordError| std::io::Error::other(e.to_string()))?;
-    let to = Appending { file: disk.open(temp, How::Create)?, at: 0 };
+    let to = Appending::new(disk.open(temp, How::Create)?);
     reach(Point::SnapshotBegins);
     let mut file = BufWriter::with_capacity(BUFFER_BYTES, to);
     file.write_all(MAGIC)?;

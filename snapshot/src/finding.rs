@@ -128,6 +128,12 @@ impl Tally {
         self.objects += 1;
         self.bytes = self.bytes.saturating_add(bytes);
     }
+
+    /// Counts what another tally has.
+    pub(crate) fn append(&mut self, other: Tally) {
+        self.objects += other.objects;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
 }
 
 /// A bounded list of findings with unbounded counts, and the objects lost by reason.
@@ -147,6 +153,18 @@ impl Findings {
         *self.counts.entry(finding.effect).or_default() += 1;
         if self.list.len() < FINDINGS_MAX {
             self.list.push(finding);
+        }
+    }
+
+    /// Adds what was found after this.
+    pub(crate) fn append(&mut self, later: Findings) {
+        let room = FINDINGS_MAX.saturating_sub(self.list.len());
+        self.list.extend(later.list.into_iter().take(room));
+        for (effect, count) in later.counts {
+            *self.counts.entry(effect).or_default() += count;
+        }
+        for (reason, tally) in later.dropped {
+            self.dropped.entry(reason).or_default().append(tally);
         }
     }
 

@@ -11,6 +11,7 @@ pub mod codec;
 pub mod diff;
 pub mod error;
 pub mod finding;
+pub mod halves;
 pub mod image;
 pub mod normalize;
 pub mod placement;
@@ -31,6 +32,7 @@ pub use codec::{
 pub use diff::{Change, Difference, Differences};
 pub use error::{SnapshotError, SnapshotFile};
 pub use finding::{DropReason, Effect, Finding, Findings, Tally};
+pub use halves::in_halves;
 pub use image::*;
 pub use normalize::{Normalized, Survival, normalize};
 pub use restore::{

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::error::{SnapshotError, SnapshotFile};
 use crate::finding::{DropReason, Effect, Findings, Tally};
+use crate::halves::in_halves;
 use crate::image::{
     Extension, Image, ObjectImage, ObjectName, ReplicaPlace, ReplicaStatus, SegmentRecord,
     SegmentStatus, SegmentsImage, TransferKind, Uuid,
@@ -96,19 +97,8 @@ pub fn normalize(
     let dropped_before = sum(&findings.dropped).objects;
     let gone = settle_segments(image, now_ms, findings);
     let targets = forget_unfinished(image.globals.extension.as_mut());
-    let mut judge = Judge {
-        survival,
-        gone,
-        targets,
-        has_lost_replica: false,
-        report: Normalized { now_ms, ..Normalized::default() },
-        findings,
-    };
-    for (shard, objects) in &mut image.shards {
-        objects.retain_mut(|object| judge.survives(*shard, object));
-    }
-    image.shards.retain(|_, objects| !objects.is_empty());
-    let Judge { gone, report, has_lost_replica, .. } = judge;
+    let rule = Rule { survival, now_ms, gone: &gone, targets: &targets };
+    let (report, has_lost_replica) = judge_all(image, rule, findings);
     let has_dropped = sum(&findings.dropped).objects > dropped_before;
     for item in &mut image.globals.discarded {
         item.replicas.retain(|replica| !lies_on(&replica.place, &gone));
@@ -214,21 +204,67 @@ fn is_tenant_valid(name: &str) -> bool {
     !name.starts_with('_') && name.bytes().all(|byte| byte >= 0x20 && byte != 0x7f)
 }
 
-/// Judges objects one by one.
-struct Judge<'f> {
+/// What objects are judged by.
+#[derive(Clone, Copy)]
+struct Rule<'r> {
     survival: Survival,
-    gone: BTreeSet<Uuid>,
-    targets: BTreeSet<u64>,
+    now_ms: u64,
+    /// Segments that went.
+    gone: &'r BTreeSet<Uuid>,
+    /// Replicas that unfinished transfers were making.
+    targets: &'r BTreeSet<u64>,
+}
+
+/// Judges all objects, on two threads; answers whether any has lost a replica, too.
+fn judge_all(image: &mut Image, rule: Rule<'_>, findings: &mut Findings) -> (Normalized, bool) {
+    let shards: Vec<(u16, &mut Vec<ObjectImage>)> =
+        image.shards.iter_mut().map(|(shard, objects)| (*shard, objects)).collect();
+    let bytes = |(_, objects): &(u16, &mut Vec<ObjectImage>)| {
+        objects.len().saturating_mul(size_of::<ObjectImage>()) as u64
+    };
+    let halves = in_halves(shards, bytes, |shards| {
+        let mut judge = Judge::new(rule);
+        for (shard, objects) in shards {
+            objects.retain_mut(|object| judge.survives(shard, object));
+        }
+        judge
+    });
+    image.shards.retain(|_, objects| !objects.is_empty());
+    let mut report = Normalized { now_ms: rule.now_ms, ..Normalized::default() };
+    let mut has_lost_replica = false;
+    for half in halves {
+        report.kept.append(half.report.kept);
+        report.pins_kept += half.report.pins_kept;
+        report.pins_expired += half.report.pins_expired;
+        report.pins_dropped += half.report.pins_dropped;
+        has_lost_replica |= half.has_lost_replica;
+        findings.append(half.findings);
+    }
+    (report, has_lost_replica)
+}
+
+/// Judges objects one by one.
+struct Judge<'r> {
+    rule: Rule<'r>,
     /// Whether a replica was taken from any object, so that its space is free again.
     has_lost_replica: bool,
     report: Normalized,
-    findings: &'f mut Findings,
+    findings: Findings,
 }
 
-impl Judge<'_> {
+impl<'r> Judge<'r> {
+    fn new(rule: Rule<'r>) -> Self {
+        Judge {
+            rule,
+            has_lost_replica: false,
+            report: Normalized::default(),
+            findings: Findings::default(),
+        }
+    }
+
     /// Whether the object stays; if so, it is made as it will be loaded.
     fn survives(&mut self, shard: u16, object: &mut ObjectImage) -> bool {
-        let now_ms = self.report.now_ms;
+        let now_ms = self.rule.now_ms;
         let has_pin = object.soft_pin_ms.is_some();
         object.soft_pin_ms = object.soft_pin_ms.filter(|deadline_ms| *deadline_ms > now_ms);
         let is_pinned = object.soft_pin_ms.is_some();
@@ -264,21 +300,21 @@ impl Judge<'_> {
         if object.replicas.iter().all(|replica| is_foreign(&replica.place)) {
             return Some(DropReason::ForeignPlace);
         }
-        let (gone, targets, before) = (&self.gone, &self.targets, object.replicas.len());
+        let (Rule { gone, targets, now_ms, survival }, before) = (self.rule, object.replicas.len());
         object.replicas.retain(|replica| {
             let is_unfinished_copy =
                 replica.status != ReplicaStatus::Complete && targets.contains(&replica.id);
             !is_unfinished_copy && !lies_on(&replica.place, gone) && !is_foreign(&replica.place)
         });
         self.has_lost_replica |= object.replicas.len() < before;
-        let is_leased = object.lease_ms > self.report.now_ms;
+        let is_leased = object.lease_ms > now_ms;
         if object.replicas.is_empty() {
             return Some(DropReason::SegmentUnusable);
         }
         if !object.is_complete() {
             return Some(DropReason::Unfinished);
         }
-        match self.survival {
+        match survival {
             Survival::Complete => None,
             Survival::Rfc if is_leased || is_pinned => None,
             Survival::Rfc => Some(DropReason::LeaseAndPinOver),

@@ -23,6 +23,13 @@ pub struct LiveNode {
 ///
 /// Errors: the first broken rule in words. Each walk visits a node at most once, so cycles end.
 pub fn check(table: &NodeTableImage) -> Result<(), String> {
+    regions(table).map(|_| ())
+}
+
+/// As [`check`]; answers which nodes are regions of a sound table.
+///
+/// Errors: as there.
+pub(crate) fn regions(table: &NodeTableImage) -> Result<Vec<bool>, String> {
     let count = table.nodes.len();
     if table.free_stack.len() != count {
         return Err(format!("{} stack entries for {count} nodes", table.free_stack.len()));
@@ -34,7 +41,8 @@ pub fn check(table: &NodeTableImage) -> Result<(), String> {
     let walk = Walk { table };
     let free = walk.regions(&mut is_region)?;
     walk.stack(&is_region)?;
-    walk.bins(&is_region, free)
+    walk.bins(&is_region, free)?;
+    Ok(is_region)
 }
 
 /// What the walk over all regions found free.

@@ -1,7 +1,8 @@
 //! The load generator: any master that speaks the wire protocol, ours or the peer, from outside.
 //!
-//! `run` measures operations, `stall` the longest pause of a call while something large happens, `compare` two
-//! masters side by side, `replay` a recorded trace, `scale` how cost grows. A store is set up with memory that
+//! `run` measures operations, `stall` the longest pause of a call while something large happens, `restore` a
+//! snapshot and cold restores from it, `compare` two masters side by side, `replay` a recorded trace, `scale` how
+//! cost grows. A store is set up with memory that
 //! nobody has: the master only hands out addresses. Latency is measured from when a call was due, so a server
 //! that stands still cannot hide by keeping the generator waiting.
 
@@ -16,6 +17,7 @@ pub mod probe;
 pub mod progress;
 pub mod replay;
 pub mod report;
+pub mod restore;
 pub mod run;
 pub mod scale;
 pub mod server;

@@ -41,6 +41,8 @@ pub struct Server {
     child: Option<Child>,
     dir: Option<PathBuf>,
     launch: Launch,
+    /// Of its RPCs and of its admin pages, if it was started here.
+    ports: Option<(u16, u16)>,
 }
 
 /// How a server is started.
@@ -59,6 +61,8 @@ pub struct ProcessLook {
     pub cpu: Duration,
     /// Resident memory.
     pub rss_bytes: u64,
+    /// The most that it was since the start, or since [`Server::forget_peak`].
+    pub rss_peak_bytes: u64,
     /// Address space.
     pub virtual_bytes: u64,
 }
@@ -66,7 +70,8 @@ pub struct ProcessLook {
 impl Server {
     /// A server that runs already.
     pub fn running(address: String, admin: Option<String>, pid: Option<u32>) -> Self {
-        Server { address, admin, pid, child: None, dir: None, launch: Launch::default() }
+        let launch = Launch::default();
+        Server { address, admin, pid, child: None, dir: None, launch, ports: None }
     }
 
     /// Starts a server and waits until it answers. It is killed and its directory removed when this is dropped.
@@ -77,11 +82,7 @@ impl Server {
         let name = format!("mooncake-ha-bench-{}-{port}", std::process::id());
         let dir = std::env::temp_dir().join(name);
         fs::create_dir_all(&dir).map_err(failed)?;
-        let command = launch
-            .command
-            .replace("{port}", &port.to_string())
-            .replace("{http_port}", &http_port.to_string())
-            .replace("{dir}", &dir.to_string_lossy());
+        let command = filled(&launch.command, (port, http_port), &dir);
         let mut server = Server {
             address: format!("127.0.0.1:{port}"),
             admin: Some(format!("http://127.0.0.1:{http_port}")),
@@ -89,6 +90,7 @@ impl Server {
             child: None,
             dir: Some(dir),
             launch: Launch { command, ..launch },
+            ports: Some((port, http_port)),
         };
         server.spawn()?;
         server.wait_ready().await?;
@@ -101,6 +103,47 @@ impl Server {
     pub fn respawn(&mut self) -> Result<(), BenchError> {
         self.kill();
         self.spawn()
+    }
+
+    /// Kills a started server, removes all that it left but its catalog snapshots, and starts another in its place
+    /// with this command, without waiting for it.
+    ///
+    /// Errors: it was not started here, or the other one cannot be started.
+    pub fn start_anew(&mut self, command: &str) -> Result<(), BenchError> {
+        let foreign = || BenchError::Internal("the master was not started here".into());
+        let (ports, dir) = self.ports.zip(self.dir.clone()).ok_or_else(foreign)?;
+        self.kill();
+        for entry in fs::read_dir(&dir).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let is_kept = Some(&path) == self.snapshots().as_ref();
+            match path.is_dir() {
+                _ if is_kept => {}
+                true => fs::remove_dir_all(&path).map_err(failed)?,
+                false => fs::remove_file(&path).map_err(failed)?,
+            }
+        }
+        self.launch.command = filled(command, ports, &dir);
+        self.spawn()
+    }
+
+    /// Errors: a started server has ended by itself.
+    pub fn require_running(&mut self) -> Result<(), BenchError> {
+        if let Some(child) = &mut self.child
+            && let Ok(Some(status)) = child.try_wait()
+        {
+            let (line, words) = (&self.launch.command, self.last_words());
+            return Err(BenchError::Server(format!("{line:?} ended with {status}:\n{words}")));
+        }
+        Ok(())
+    }
+
+    /// Has [`ProcessLook::rss_peak_bytes`] begin anew.
+    ///
+    /// Errors: the process is not known, or the kernel refuses.
+    pub fn forget_peak(&self) -> Result<(), BenchError> {
+        let unknown = || BenchError::Usage("the process is not known".into());
+        let path = format!("/proc/{}/clear_refs", self.pid.ok_or_else(unknown)?);
+        fs::write(&path, "5").map_err(|error| BenchError::Server(format!("{path}: {error}")))
     }
 
     fn spawn(&mut self) -> Result<(), BenchError> {
@@ -137,12 +180,7 @@ impl Server {
     async fn wait_ready(&mut self) -> Result<(), BenchError> {
         let line = self.launch.command.clone();
         for _ in 0..READY_MAX.as_millis() / READY_STEP.as_millis() {
-            if let Some(child) = &mut self.child
-                && let Ok(Some(status)) = child.try_wait()
-            {
-                let why = format!("{line:?} ended with {status}:\n{}", self.last_words());
-                return Err(BenchError::Server(why));
-            }
+            self.require_running()?;
             if let Ok(client) = connect(&self.address).await
                 && client.call::<ServiceReady>(&NoArguments).await.is_ok()
             {
@@ -172,8 +210,8 @@ impl Server {
         let cpu = cpu_of(pid).map_err(|error| gone(error.into()))?;
         let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(gone)?;
         let bytes = |name| bytes_of(&status, name).unwrap_or_default();
-        let (rss_bytes, virtual_bytes) = (bytes("VmRSS:"), bytes("VmSize:"));
-        Ok(Some(ProcessLook { cpu, rss_bytes, virtual_bytes }))
+        let (rss_bytes, rss_peak_bytes) = (bytes("VmRSS:"), bytes("VmHWM:"));
+        Ok(Some(ProcessLook { cpu, rss_bytes, rss_peak_bytes, virtual_bytes: bytes("VmSize:") }))
     }
 
     /// A page of the admin door.
@@ -216,6 +254,14 @@ impl Drop for Server {
             let _ = fs::remove_dir_all(dir);
         }
     }
+}
+
+/// A command with what it is given.
+fn filled(command: &str, (port, http_port): (u16, u16), dir: &Path) -> String {
+    command
+        .replace("{port}", &port.to_string())
+        .replace("{http_port}", &http_port.to_string())
+        .replace("{dir}", &dir.to_string_lossy())
 }
 
 fn free_port() -> io::Result<u16> {

@@ -13,8 +13,10 @@ use super::work::{Operation, WorkShape};
 use crate::clock::SystemClock;
 use crate::model::ids::{ClientId, SegmentId, Uuid};
 use crate::rpc::client::RpcClient;
-use crate::wire::calls::{MountSegment, Ping, ReMountSegment, UnmountSegment};
-use crate::wire::requests::{MountSegmentRequest, ReMountSegmentRequest, UnmountSegmentRequest};
+use crate::wire::calls::{ExistKey, MountSegment, Ping, ReMountSegment, UnmountSegment};
+use crate::wire::requests::{
+    KeyRequest, MountSegmentRequest, ReMountSegmentRequest, UnmountSegmentRequest,
+};
 use crate::wire::types::{ClientStatus, Segment};
 
 /// Between two heartbeats of a client; the stock client's.
@@ -268,6 +270,13 @@ impl Store {
 pub async fn connect(address: &str) -> Result<RpcClient, BenchError> {
     let lost = |error| BenchError::Call { call: "connecting", error };
     RpcClient::connect(address).await.map_err(lost)
+}
+
+/// Whether a master answers that it has a key.
+pub async fn is_known(address: &str, key: &[u8]) -> bool {
+    let Ok(client) = connect(address).await else { return false };
+    let request = KeyRequest { key, tenant_id: b"default" };
+    matches!(client.call::<ExistKey>(&request).await, Ok(Ok(true)))
 }
 
 /// Mounts a segment. Errors: the master cannot be reached or refuses it.

@@ -4,6 +4,7 @@
 
 mod compare;
 mod replay;
+mod restore;
 mod scale;
 
 use std::time::Duration;
@@ -36,6 +37,8 @@ const EXAMPLES: &str = "Examples:
   mooncake-ha bench run get:4+put:1 --rate 20000 --connections 16 --seconds 10
   mooncake-ha bench stall evict,regex --start 'mooncake-ha serve --rpc_port={port} \\
       --metrics_port={http_port} --data_dir={dir} --durability=async'
+  mooncake-ha bench restore --start 'mooncake-ha serve --rpc_port={port} \\
+      --metrics_port={http_port} --data_dir={dir}/data'
   mooncake-ha bench compare --quick --against 'mooncake_master --rpc_port={port} \\
       --metrics_port={http_port}'
   mooncake-ha bench replay trace.jsonl --speed 100 --pins both --blocks 20000
@@ -47,6 +50,8 @@ enum Action {
     Run(Run),
     /// Measure how long a call waits at most while something large happens
     Stall(Stall),
+    /// Measure a catalog snapshot and cold restores from it: time, CPU, memory
+    Restore(restore::Restore),
     /// Measure this master and another one in turn: ratios, and whether the targets are met
     Compare(compare::Compare),
     /// Replay a recorded request trace: what a store of some size hits, with soft pins and without
@@ -162,6 +167,7 @@ pub(super) fn command(bench: &Bench) -> u8 {
     let done = match &bench.action {
         Action::Run(options) => run_command(options),
         Action::Stall(options) => stall_command(options),
+        Action::Restore(options) => restore::command(options),
         Action::Compare(options) => compare::command(options),
         Action::Replay(options) => replay::command(options),
         Action::Scale(options) => scale::command(options),

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::feed::Feed;
 use crate::leader::arrivals::Arrivals;
 use crate::metrics::histogram::Histogram;
-use crate::state::image::{FrozenState, ImageError};
+use crate::state::image::FrozenState;
 use crate::state::leadership::Leadership;
 use crate::state::restore::Preloaded;
 use crate::state::view::View;
@@ -99,13 +99,9 @@ impl StoreMachine {
         });
     }
 
-    /// Loads the image of an attempt to restore before its last step, which applies it. Blocking.
-    ///
-    /// Errors: the image cannot be understood, and the last step would find the same.
-    pub fn preload(&self, attempt: u64, crc32: u32, mut image: &[u8]) -> Result<(), ImageError> {
-        let state = State::load(&mut image)?;
-        self.state.write().preload(Preloaded { attempt, crc32, state });
-        Ok(())
+    /// Takes what an attempt to restore makes of the state before its last step, which then need not load it.
+    pub fn preload(&self, preloaded: Preloaded) {
+        self.state.write().preload(preloaded);
     }
 
     /// The first deadline of the soft-pin index; drops stale registrations on the way.

@@ -5,6 +5,7 @@
 //! one instant decides everything, and that the report hides nothing. What survives is decided in the snapshot
 //! crate; what a snapshot is, in `docs/snapshot.md`.
 
+mod build;
 mod first;
 mod send;
 

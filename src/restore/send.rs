@@ -3,39 +3,45 @@
 use mooncake_ha_snapshot as snapshot;
 use snapshot::{Image, RestoreReport, SnapshotId};
 use std::sync::Arc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
+use super::build::both_ways;
 use super::{RestoreError, Restorer, aside, in_log, recorded};
-use crate::model::{ClientId, Millis};
+use crate::model::Millis;
 use crate::node::MasterNode;
 use crate::node::error::NodeError;
-use crate::state::Reply;
 use crate::state::command::{Command, Key};
-use crate::state::image::prepare;
+use crate::state::image::{ImageError, Prepared, prepare};
 use crate::state::restore::{
-    PART_BYTES_MAX, RestoreBegin, RestoreFinish, RestorePart, RestoreRefused,
+    PART_BYTES_MAX, Preloaded, RestoreBegin, RestoreFinish, RestorePart, RestoreRefused,
 };
+use crate::state::{Reply, State};
 
 /// Parts that are proposed and not yet applied at most.
 const PARTS_IN_FLIGHT_MAX: usize = 8;
 
-/// An image in the form in which it goes through the log.
-struct Encoded {
-    bytes: Arc<Vec<u8>>,
+/// An image in the form in which it goes through the log, and the state that it makes, once it is there.
+struct Built {
+    bytes: Vec<u8>,
     crc32: u32,
-    leases_until: Millis,
-    clients: Vec<ClientId>,
+    loading: JoinHandle<Result<State, ImageError>>,
 }
 
-fn encode(image: Image, now: Millis) -> Result<Encoded, snapshot::SnapshotError> {
-    let prepared = prepare(image, now)?;
-    let payloads = snapshot::encode_image_on_two(&prepared.image)?;
-    let (leases_until, clients) = (prepared.leases_until, prepared.clients);
-    drop(prepared.image);
-    let mut bytes = Vec::new();
-    snapshot::write_container(&payloads, &mut bytes)?;
-    let crc32 = crc32fast::hash(&bytes);
-    Ok(Encoded { bytes: Arc::new(bytes), crc32, leases_until, clients })
+/// Both are made side by side: on a node of two cores the one is there with the other.
+async fn build(image: Image) -> Result<Built, RestoreError> {
+    let (encoder, loader) = both_ways(image);
+    let loading = tokio::task::spawn_blocking(|| loader.load());
+    let encode = || {
+        let bytes = encoder.encode()?;
+        let crc32 = crc32fast::hash(&bytes);
+        Ok::<_, snapshot::SnapshotError>((bytes, crc32))
+    };
+    let (bytes, crc32) = aside(encode).await?.map_err(damaged)?;
+    Ok(Built { bytes, crc32, loading })
+}
+
+fn damaged(error: snapshot::SnapshotError) -> RestoreError {
+    RestoreError::Refused(RestoreRefused::Damaged(error.to_string()))
 }
 
 impl Restorer {
@@ -50,23 +56,22 @@ impl Restorer {
         report: &RestoreReport,
         now: Millis,
     ) -> Result<(), RestoreError> {
-        let damaged = |error: snapshot::SnapshotError| {
-            RestoreError::Refused(RestoreRefused::Damaged(error.to_string()))
-        };
         // The candidate may be later than the clock: its own time decided then.
         let decided_at = report.candidates.last().map_or(now.0, |candidate| candidate.now_ms);
         let now = now.max(Millis(decided_at));
-        let Encoded { bytes, crc32, leases_until, clients } =
-            aside(move || encode(image, now)).await?.map_err(damaged)?;
+        let prepared = aside(move || prepare(image, now)).await?.map_err(damaged)?;
+        let Prepared { image, leases_until, clients } = prepared;
+        let built = build(image).await?;
         // Their time to return begins now; a leader that has led for long would give them up at once.
         clients.iter().for_each(|client| self.node.hear(*client));
         let attempt = rand::random();
-        let count = u32::try_from(bytes.len().div_ceil(PART_BYTES_MAX)).unwrap_or(u32::MAX);
+        let parts = built.bytes.len().div_ceil(PART_BYTES_MAX);
+        let parts = u32::try_from(parts).unwrap_or(u32::MAX);
         let snapshot = Arc::from(id.to_string());
-        let begin = RestoreBegin { attempt, snapshot, now, parts: count, crc32 };
+        let begin = RestoreBegin { attempt, snapshot, now, parts, crc32: built.crc32 };
         let (outcome, report) = (recorded(report.outcome), in_log(report));
         let finish = RestoreFinish { attempt, leases_until, outcome, report };
-        let done = self.take_over(begin, bytes, finish).await;
+        let done = self.take_over(begin, built, finish).await;
         if done.is_err() {
             // Best effort: a stage that stays is replaced by the next attempt or given up by the next leader.
             let _ = self.node.propose(&Command::RestoreAbort { attempt }).await;
@@ -78,15 +83,11 @@ impl Restorer {
     async fn take_over(
         &self,
         begin: RestoreBegin,
-        bytes: Arc<Vec<u8>>,
+        built: Built,
         finish: RestoreFinish,
     ) -> Result<(), RestoreError> {
-        let (attempt, crc32) = (begin.attempt, begin.crc32);
+        let (attempt, Built { bytes, crc32, loading }) = (begin.attempt, built);
         step(self.node.clone(), Command::RestoreBegin(begin)).await?;
-        // While the parts are on their way: on a node of two cores that hides most of it.
-        let (node, image) = (self.node.clone(), Arc::clone(&bytes));
-        let loading = move || node.machine().preload(attempt, crc32, &image);
-        let loading = tokio::task::spawn_blocking(loading);
         let mut flights = JoinSet::new();
         for (number, bytes) in (0..).zip(bytes.chunks(PART_BYTES_MAX)) {
             if flights.len() >= PARTS_IN_FLIGHT_MAX {
@@ -98,8 +99,11 @@ impl Restorer {
         while !flights.is_empty() {
             land(&mut flights).await?;
         }
+        drop(bytes);
         let loaded = loading.await.map_err(|e| RestoreError::Interrupted(e.to_string()))?;
-        loaded.map_err(|e| RestoreError::Refused(RestoreRefused::Damaged(e.to_string())))?;
+        let damaged = |e: ImageError| RestoreRefused::Damaged(e.to_string());
+        let state = loaded.map_err(|e| RestoreError::Refused(damaged(e)))?;
+        self.node.machine().preload(Preloaded { attempt, crc32, state });
         step(self.node.clone(), Command::RestoreFinish(finish)).await
     }
 }

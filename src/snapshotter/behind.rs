@@ -1,6 +1,7 @@
 //! Work that takes a core for seconds, on a thread that gives way to all others.
 //!
 //! Guards that no call waits for a core that encodes a snapshot: the scheduler prefers every other thread to these.
+//! So nothing is done on them for which anybody waits, such as holding a lock that entries need.
 //! Not on tokio's blocking threads, which would stay so for whoever gets them next.
 
 use tokio::sync::oneshot;

@@ -144,10 +144,7 @@ impl Worker {
     fn begin(self: &Arc<Self>, offer: Offer, leader: String) -> Option<Job> {
         let (worker, is_wanted) = (Arc::clone(self), Arc::new(AtomicBool::new(true)));
         let (ticket, wanted) = (offer.ticket, Arc::clone(&is_wanted));
-        let write = move || {
-            stand_back();
-            worker.carry_out(&offer, &leader, &wanted);
-        };
+        let write = move || worker.carry_out(&offer, &leader, &wanted);
         let thread = std::thread::Builder::new().name("mooncake-ha-write".into()).spawn(write);
         match thread {
             Ok(thread) => Some(Job { ticket, is_wanted, thread }),
@@ -213,10 +210,11 @@ impl Worker {
         // Asked before the state is frozen, so that it holds at least this entry.
         let applied_index = self.applied();
         let frozen = self.node.freeze();
+        // Not before: entries wait until all handles are taken.
+        stand_back();
         let (objects, next_replica_id) = (frozen.objects(), frozen.next_replica_id());
         let failed = |error: mooncake_ha_snapshot::SnapshotError| error.to_string();
         let payloads = frozen.payloads(applied_index, offer.term, Some(&leases)).map_err(failed)?;
-        drop(frozen);
         self.catalog.stage(offer.id, &payloads, go_on).map_err(failed)?;
         Ok(Written { applied_index, next_replica_id, objects, bytes: payloads.total_bytes() })
     }

@@ -203,7 +203,8 @@ impl Snapshotter {
         );
         let (catalog, keep, clock) =
             (Arc::clone(&self.catalog), self.keep, Arc::clone(&self.clock));
-        let retired = blocking(move || catalog.retire(keep, clock.wall().0)).await;
+        // It may read a whole snapshot before it lets an older one go.
+        let retired = behind(move || catalog.retire(keep, clock.wall().0)).await;
         match retired {
             Ok(retired) if !retired.old.is_empty() => {
                 tracing::info!(removed = ?retired.old, "older catalog snapshots were removed");
@@ -293,12 +294,15 @@ impl Snapshotter {
         let (node, catalog) = (self.node.clone(), Arc::clone(&self.catalog));
         let clock = Arc::clone(&self.clock);
         let deadline = clock.monotonic().saturating_add(self.timeout);
+        // Asked before the state is frozen, so that it holds at least this entry.
+        let status = node.status();
+        let applied_index = status.log.applied.unwrap_or_default();
+        // Not on a thread that stands back: entries wait until all handles are taken.
+        let freezing = node.clone();
+        let frozen = blocking(move || Ok::<_, std::convert::Infallible>(freezing.freeze())).await;
+        let frozen = frozen.map_err(SnapshotterError::Failed)?;
         let taken = behind(move || {
             let go_on = || clock.monotonic() < deadline;
-            // Asked before the state is frozen, so that it holds at least this entry.
-            let status = node.status();
-            let applied_index = status.log.applied.unwrap_or_default();
-            let frozen = node.freeze();
             let (objects, next_replica_id) = (frozen.objects(), frozen.next_replica_id());
             let payloads = frozen.payloads(applied_index, status.term, None)?;
             let now_ms = clock.wall().0;

@@ -120,7 +120,7 @@ pub enum RestoreRefused {
     Damaged(String),
 }
 
-/// The state that the parts of an attempt make, loaded from the same bytes before the last step, which then need not.
+/// The state that the parts of an attempt make, built before the last step, which then need not load it.
 #[derive(Debug)]
 pub struct Preloaded {
     /// The attempt.
@@ -264,10 +264,24 @@ impl State {
     }
 
     /// Keeps what the parts of the open attempt hold, so that its last step need not load it; of any other
-    /// attempt it is dropped. Equal bytes load equally, so nodes with and without it stay equal.
+    /// attempt it is dropped. It is what loading the parts would give, so nodes with and without it stay equal.
     pub fn preload(&mut self, preloaded: Preloaded) {
         let open = self.restore.stage.as_ref().map(|stage| stage.begin.attempt);
         self.preloaded = (open == Some(preloaded.attempt)).then(|| Box::new(preloaded));
+    }
+
+    /// Whether loading these parts gives this state. Large images are believed: entries wait meanwhile.
+    fn is_loaded_from(&self, image: &mut Parts) -> bool {
+        const COMPARED_BYTES_MAX: usize = 1 << 20;
+        if image.parts.iter().map(|part| part.len()).sum::<usize>() > COMPARED_BYTES_MAX {
+            return true;
+        }
+        let saved = |state: &State| {
+            let mut bytes = Vec::new();
+            state.freeze().save(&mut bytes).map(|()| bytes).ok()
+        };
+        let loaded = State::load(image);
+        loaded.is_ok_and(|loaded| saved(&loaded).is_some_and(|bytes| Some(bytes) == saved(self)))
     }
 
     pub(super) fn restore_abort(&mut self, attempt: u64) -> Reply {
@@ -289,6 +303,7 @@ impl State {
         let wanted = (finish.attempt, stage.begin.crc32);
         let restored = match preloaded {
             Some(preloaded) if (preloaded.attempt, preloaded.crc32) == wanted => {
+                debug_assert!(preloaded.state.is_loaded_from(&mut image));
                 Ok(preloaded.state)
             }
             _ => {

@@ -58,6 +58,20 @@ impl Chunk {
     }
 }
 
+/// A handle of one object, as it was in a frozen shard.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    chunk: Arc<Chunk>,
+    place: usize,
+}
+
+impl Kept {
+    /// The object.
+    pub fn get(&self) -> Option<&Object> {
+        self.chunk.objects.get(self.place)?.as_ref()
+    }
+}
+
 /// One shard: slots that hold objects, and an index from key to slot.
 #[derive(Clone, Debug, Default)]
 pub struct Shard {
@@ -125,6 +139,15 @@ impl Shard {
         )
     }
 
+    /// Handles of the chosen objects, in no order that may reach a decision. They outlive the shard.
+    pub fn keep(&self, is_chosen: impl Fn(&Object) -> bool) -> impl Iterator<Item = Kept> {
+        let chosen = self.slotted().filter(move |(_, object)| is_chosen(object));
+        chosen.filter_map(|(slot, _)| {
+            let (chunk, place) = place_of(slot);
+            Some(Kept { chunk: Arc::clone(self.chunks.get(chunk)?.as_ref()?), place })
+        })
+    }
+
     /// Number of objects.
     pub fn len(&self) -> usize {
         self.index.len()
@@ -133,6 +156,12 @@ impl Shard {
     /// Whether the shard holds nothing.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
+    }
+
+    fn make_room(&mut self, objects: usize) {
+        self.chunks.reserve_exact(objects.div_ceil(CHUNK_OBJECTS));
+        let chunks = &self.chunks;
+        self.index.reserve(objects, |slot| bucket_in(chunks, *slot));
     }
 
     fn insert(&mut self, hash: u64, object: Object) -> Option<u32> {
@@ -301,6 +330,13 @@ impl ObjectTable {
             heir.lease = Lease::fenced();
         }
         Some(std::mem::replace(place, heir))
+    }
+
+    /// Makes room for so many more objects in a shard, so that it need not grow with each of them.
+    pub(super) fn make_room(&self, index: usize, objects: usize) {
+        if let Some(shard) = self.shard(index) {
+            Arc::make_mut(&mut shard.write()).make_room(objects);
+        }
     }
 
     /// Takes an object out.

@@ -65,8 +65,9 @@ fn read_table(
     for head in &mut bin_heads {
         *head = reader.uint32("a bin head")?;
     }
-    let nodes = open_array::<NODE_BYTES>(reader.bin()?, capacity, opener)?;
-    let free_stack = open_array::<STACK_ENTRY_BYTES>(reader.bin()?, capacity, opener)?;
+    let nodes = open_array::<NODE_BYTES, _>(reader.bin()?, capacity, opener, unpack_node)?;
+    let entry = |bytes: &[u8; STACK_ENTRY_BYTES]| u32::from_le_bytes(*bytes);
+    let free_stack = open_array::<STACK_ENTRY_BYTES, _>(reader.bin()?, capacity, opener, entry)?;
     Ok(NodeTableImage {
         size,
         max_capacity,
@@ -74,16 +75,21 @@ fn read_table(
         top_bitmap,
         leaf_bitmaps,
         bin_heads,
-        nodes: nodes.iter().map(unpack_node).collect(),
-        free_stack: free_stack.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect(),
+        nodes,
+        free_stack,
         free_offset: reader.uint32("the free offset")?,
     })
 }
 
 /// A packed array of `count` entries of `N` bytes.
-fn open_array<const N: usize>(frame: &[u8], count: u32, opener: &mut Opener) -> Read<Vec<[u8; N]>> {
+fn open_array<const N: usize, T>(
+    frame: &[u8],
+    count: u32,
+    opener: &mut Opener,
+    unpack: impl Fn(&[u8; N]) -> T,
+) -> Read<Vec<T>> {
     let expected = u64::from(count) * N as u64;
-    let content = opener.open(frame, expected).map_err(|fault| match fault {
+    let content = opener.open_briefly(frame, expected).map_err(|fault| match fault {
         FrameFault::Damaged(what) => Fault::Rule(what),
         FrameFault::TooLarge { bytes, limit } => {
             Fault::rule(format!("{bytes} bytes for {count} entries, the limit is {limit}"))
@@ -93,7 +99,7 @@ fn open_array<const N: usize>(frame: &[u8], count: u32, opener: &mut Opener) -> 
         return Err(Fault::rule(format!("{} bytes for {count} entries", content.len())));
     }
     let (entries, _) = content.as_chunks::<N>();
-    Ok(entries.to_vec())
+    Ok(entries.iter().map(unpack).collect())
 }
 
 fn unpack_node(bytes: &[u8; NODE_BYTES]) -> NodeImage {
@@ -166,9 +172,10 @@ fn write_table(
             nodes.extend_from_slice(&word.to_le_bytes());
         }
     }
-    writer.bin(&packer.pack(&nodes)?);
+    writer.bin(packer.pack_briefly(&nodes)?);
+    drop(nodes);
     let stack: Vec<u8> = table.free_stack.iter().flat_map(|entry| entry.to_le_bytes()).collect();
-    writer.bin(&packer.pack(&stack)?);
+    writer.bin(packer.pack_briefly(&stack)?);
     writer.uint(u64::from(table.free_offset));
     Ok(())
 }

@@ -23,21 +23,43 @@ pub(crate) enum FrameFault {
     Damaged(String),
 }
 
-/// Opens frames; keeps the library's state between them.
+/// Opens frames; keeps the library's state and the memory of the content between them.
 pub(crate) struct Opener {
     decompressor: Decompressor<'static>,
     /// Bytes that may still be decompressed from this snapshot.
     budget: u64,
+    /// Of the frame that was opened last.
+    content: Vec<u8>,
 }
 
 impl Opener {
     /// An opener that will produce at most `budget` bytes in all.
     pub fn new(budget: u64) -> std::io::Result<Self> {
-        Ok(Opener { decompressor: Decompressor::new()?, budget })
+        Ok(Opener { decompressor: Decompressor::new()?, budget, content: Vec::new() })
+    }
+
+    /// Bytes that may still be decompressed.
+    pub fn budget(&self) -> u64 {
+        self.budget
+    }
+
+    /// Whether these frames together announce no more than may still be decompressed. False, too,
+    /// if one of them announces nothing.
+    pub fn has_budget_for<'f>(&self, frames: impl IntoIterator<Item = &'f [u8]>) -> bool {
+        let bytes = frames.into_iter().try_fold(0_u64, |sum, frame| {
+            sum.checked_add(zstd_safe::get_frame_content_size(frame).ok()??)
+        });
+        bytes.is_some_and(|bytes| bytes <= self.budget)
     }
 
     /// The content of the frame, at most `limit` bytes.
     pub fn open(&mut self, frame: &[u8], limit: u64) -> Result<Vec<u8>, FrameFault> {
+        self.open_briefly(frame, limit)?;
+        Ok(std::mem::take(&mut self.content))
+    }
+
+    /// As [`Opener::open`]; the content lies in memory that the next frame takes.
+    pub fn open_briefly(&mut self, frame: &[u8], limit: u64) -> Result<&[u8], FrameFault> {
         let damaged = |what: &str| FrameFault::Damaged(what.to_string());
         let bytes = zstd_safe::get_frame_content_size(frame)
             .map_err(|_| damaged("not a zstd frame"))?
@@ -52,21 +74,24 @@ impl Opener {
         if length != frame.len() {
             return Err(damaged("bytes after the zstd frame"));
         }
-        let content = self
-            .decompressor
-            .decompress(frame, size)
+        self.content.clear();
+        self.content.reserve_exact(size);
+        self.decompressor
+            .decompress_to_buffer(frame, &mut self.content)
             .map_err(|error| FrameFault::Damaged(format!("zstd: {error}")))?;
-        if content.len() != size {
+        if self.content.len() != size {
             return Err(damaged("a zstd frame whose content has another size than announced"));
         }
         self.budget -= bytes;
-        Ok(content)
+        Ok(&self.content)
     }
 }
 
-/// Makes frames; keeps the library's state between them.
+/// Makes frames; keeps the library's state and the room for a frame between them.
 pub(crate) struct Packer {
     compressor: Compressor<'static>,
+    /// As large as the largest frame could have become, which is far more than a frame is.
+    room: Vec<u8>,
 }
 
 impl Packer {
@@ -75,12 +100,20 @@ impl Packer {
         let mut compressor = Compressor::new(level)?;
         compressor.include_checksum(true)?;
         compressor.include_contentsize(true)?;
-        Ok(Packer { compressor })
+        Ok(Packer { compressor, room: Vec::new() })
     }
 
-    /// One frame with this content.
+    /// One frame with this content, in as much memory as it needs.
     pub fn pack(&mut self, content: &[u8]) -> std::io::Result<Vec<u8>> {
-        self.compressor.compress(content)
+        self.pack_briefly(content).map(<[u8]>::to_vec)
+    }
+
+    /// As [`Packer::pack`]; the frame lies in memory that the next one takes.
+    pub fn pack_briefly(&mut self, content: &[u8]) -> std::io::Result<&[u8]> {
+        self.room.clear();
+        self.room.reserve_exact(zstd_safe::compress_bound(content.len()));
+        self.compressor.compress_to_buffer(content, &mut self.room)?;
+        Ok(&self.room)
     }
 }
 

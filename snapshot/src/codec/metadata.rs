@@ -7,6 +7,7 @@
 use std::borrow::Borrow;
 
 use super::compress::{FrameFault, Opener, Packer};
+use super::ids::IdTexts;
 use super::msgpack::{Fault, Read, Reader, Writer};
 use super::object::{ObjectWriter, TenantNames, read_discarded, read_name, read_object};
 use crate::error::{SnapshotError, SnapshotFile};
@@ -20,6 +21,14 @@ pub const RAW_SHARD_BYTES_MAX: u64 = 1 << 30;
 
 /// Bytes that an item is expected to take at least; only for making room in time.
 const ITEM_BYTES_LIKELY: usize = 64;
+
+/// Bytes of what comes before the items of a shard at most: a map, a short key, an array.
+const SHARD_HEAD_BYTES_MAX: usize = 16;
+
+/// Bytes beside the frames that the file is expected to take at most, discarded replicas apart.
+const FILE_HEAD_BYTES: usize = 64;
+/// Bytes of a shard beside its frame at most: its number and the head of the frame.
+const FRAME_HEAD_BYTES_MAX: usize = 8;
 
 /// The file's top level: shards still packed, the rest read.
 pub(crate) struct MetadataFile<'a> {
@@ -85,40 +94,83 @@ fn index_shards<'a>(reader: &mut Reader<'a>) -> Read<Vec<(u16, &'a [u8])>> {
 fn read_discarded_list(reader: &mut Reader<'_>) -> Read<Vec<DiscardedImage>> {
     let count = reader.array()?;
     let mut items = Vec::new();
+    let mut ids = IdTexts::default();
     for _ in 0..count {
-        items.push(read_discarded(reader)?);
+        items.push(read_discarded(reader, &mut ids)?);
     }
     Ok(items)
 }
 
-/// Opens one shard. Objects whose record is broken become findings and are left out.
-pub(crate) fn read_shard(
-    shard: u16,
-    frame: &[u8],
-    opener: &mut Opener,
+/// Names that come again and again.
+#[derive(Default)]
+struct Names {
+    tenants: TenantNames,
+    ids: IdTexts,
+}
+
+/// Opens shards. One per thread; each shard is independent of the others.
+pub(crate) struct ShardReader {
+    opener: Opener,
+    /// Greatest size of one shard after decompression.
     limit: u64,
-    findings: &mut Findings,
-) -> Result<Vec<ObjectImage>, SnapshotError> {
-    let content = opener.open(frame, limit).map_err(|fault| match fault {
-        FrameFault::Damaged(what) => SnapshotError::damaged(FILE, place_of(shard), what),
-        FrameFault::TooLarge { bytes, limit } => {
-            SnapshotError::TooLarge { file: FILE, place: place_of(shard), bytes, limit }
+    names: Names,
+}
+
+impl ShardReader {
+    /// A reader of shards of at most `limit` bytes.
+    pub fn new(opener: Opener, limit: u64) -> Self {
+        ShardReader { opener, limit, names: Names::default() }
+    }
+
+    /// Makes readers for other threads. They are within the budget together if
+    /// [`ShardReader::has_budget_for`] says so of all shards.
+    pub fn twin(&self) -> impl Fn() -> Result<Self, SnapshotError> + Sync + use<> {
+        let (budget, limit) = (self.opener.budget(), self.limit);
+        move || {
+            let opener = Opener::new(budget);
+            let opener = opener.map_err(|source| SnapshotError::Io { file: FILE, source })?;
+            Ok(ShardReader::new(opener, limit))
         }
-    })?;
-    read_items(shard, &content, findings)
-        .map_err(|fault| SnapshotError::damaged(FILE, place_of(shard), fault))
+    }
+
+    /// Whether these shards together are within the budget.
+    pub fn has_budget_for(&self, shards: &[(u16, &[u8])]) -> bool {
+        self.opener.has_budget_for(shards.iter().map(|(_, frame)| *frame))
+    }
+
+    /// Opens one shard. Objects whose record is broken become findings and are left out.
+    pub fn read(
+        &mut self,
+        shard: u16,
+        frame: &[u8],
+        findings: &mut Findings,
+    ) -> Result<Vec<ObjectImage>, SnapshotError> {
+        let content = self.opener.open_briefly(frame, self.limit).map_err(|fault| match fault {
+            FrameFault::Damaged(what) => SnapshotError::damaged(FILE, place_of(shard), what),
+            FrameFault::TooLarge { bytes, limit } => {
+                SnapshotError::TooLarge { file: FILE, place: place_of(shard), bytes, limit }
+            }
+        })?;
+        read_items(shard, content, &mut self.names, findings)
+            .map_err(|fault| SnapshotError::damaged(FILE, place_of(shard), fault))
+    }
 }
 
 fn place_of(shard: u16) -> String {
     format!("shard {shard}")
 }
 
-fn read_items(shard: u16, content: &[u8], findings: &mut Findings) -> Read<Vec<ObjectImage>> {
+fn read_items(
+    shard: u16,
+    content: &[u8],
+    names: &mut Names,
+    findings: &mut Findings,
+) -> Read<Vec<ObjectImage>> {
     let mut reader = Reader::new(content);
     let mut objects = None;
     for _ in 0..reader.map()? {
         match reader.str_bytes()? {
-            b"metadata" => objects = Some(read_item_list(shard, &mut reader, findings)?),
+            b"metadata" => objects = Some(read_item_list(shard, &mut reader, names, findings)?),
             _ => reader.skip()?,
         }
     }
@@ -128,21 +180,21 @@ fn read_items(shard: u16, content: &[u8], findings: &mut Findings) -> Read<Vec<O
 fn read_item_list(
     shard: u16,
     reader: &mut Reader<'_>,
+    names: &mut Names,
     findings: &mut Findings,
 ) -> Read<Vec<ObjectImage>> {
     let count = reader.array()?;
-    let mut tenants = TenantNames::default();
     // Bounded by what is left of the file, whatever the count says.
     let expected = (count as usize).min(reader.remaining() / ITEM_BYTES_LIKELY);
     let mut objects = Vec::with_capacity(expected);
     for position in 0..count {
         let start = *reader;
-        match read_item(reader, &mut tenants) {
+        match read_item(reader, names) {
             Ok(object) => objects.push(object),
             Err(fault) => {
                 // Pass over the whole item; if even that fails, the shard cannot be read further.
                 *reader = start;
-                let name = read_name(&mut reader.clone(), &mut tenants).ok();
+                let name = read_name(&mut reader.clone(), &mut names.tenants).ok();
                 reader.skip()?;
                 let what = format!("item {position}: {fault}");
                 findings.lost(shard, name.as_ref(), 0, DropReason::DamagedRecord, what);
@@ -152,9 +204,9 @@ fn read_item_list(
     Ok(objects)
 }
 
-fn read_item(reader: &mut Reader<'_>, tenants: &mut TenantNames) -> Read<ObjectImage> {
-    let name = read_name(reader, tenants)?;
-    read_object(reader, name)
+fn read_item(reader: &mut Reader<'_>, names: &mut Names) -> Read<ObjectImage> {
+    let name = read_name(reader, &mut names.tenants)?;
+    read_object(reader, name, &mut names.ids)
 }
 
 /// One shard's objects as a packed frame.
@@ -176,6 +228,8 @@ impl EncodedShard {
 pub struct ShardEncoder {
     packer: Packer,
     texts: ObjectWriter,
+    /// The items of the shard under way, behind room for its head.
+    items: Writer,
 }
 
 impl ShardEncoder {
@@ -185,7 +239,7 @@ impl ShardEncoder {
     pub fn new(level: i32) -> Result<Self, SnapshotError> {
         let packer =
             Packer::new(level).map_err(|source| SnapshotError::Io { file: FILE, source })?;
-        Ok(ShardEncoder { packer, texts: ObjectWriter::default() })
+        Ok(ShardEncoder { packer, texts: ObjectWriter::default(), items: Writer::default() })
     }
 
     /// Packs the objects of one shard, which must come ascending by name (snapshot format 4.1).
@@ -201,7 +255,7 @@ impl ShardEncoder {
         if shard >= SHARD_COUNT {
             return Err(refuse(format!("there is no shard {shard}")));
         }
-        let mut items = Writer::default();
+        self.items.begin_behind(SHARD_HEAD_BYTES_MAX);
         let mut last: Option<O> = None;
         let mut count = 0_usize;
         for given in objects {
@@ -209,19 +263,19 @@ impl ShardEncoder {
             if last.as_ref().is_some_and(|last| last.borrow().name >= object.name) {
                 return Err(refuse(format!("shard {shard}: {} is out of order", object.name)));
             }
-            self.texts.item(&mut items, object);
-            if items.len() as u64 > RAW_SHARD_BYTES_MAX {
+            self.texts.item(&mut self.items, object);
+            if self.items.len() as u64 > RAW_SHARD_BYTES_MAX {
                 return Err(refuse(format!("shard {shard} exceeds {RAW_SHARD_BYTES_MAX} bytes")));
             }
             last = Some(given);
             count += 1;
         }
-        let mut content = Writer::default();
-        content.map(1);
-        content.str(b"metadata");
-        content.array(count);
-        content.raw(&items.into_bytes());
-        let frame = self.packer.pack(&content.into_bytes());
+        let mut head = Writer::default();
+        head.map(1);
+        head.str(b"metadata");
+        head.array(count);
+        let content = self.items.behind_head(SHARD_HEAD_BYTES_MAX, &head.into_bytes());
+        let frame = self.packer.pack(content);
         let frame = frame.map_err(|source| SnapshotError::Io { file: FILE, source })?;
         Ok(EncodedShard { shard, frame, objects: count as u64 })
     }
@@ -243,10 +297,12 @@ pub(crate) fn write_metadata(
         let what = "a shard was given twice".to_string();
         return Err(SnapshotError::Unwritable { file: FILE, what });
     }
-    let mut writer = Writer::default();
+    let frames = shards.iter().map(|shard| shard.frame.len() + FRAME_HEAD_BYTES_MAX);
+    let mut writer = Writer::with_capacity(frames.sum::<usize>() + FILE_HEAD_BYTES);
     writer.map(3);
     writer.str(b"shards");
     writer.map(shards.len());
+    // Each is let go of when it is written, so that they are not in memory twice.
     for shard in shards {
         writer.uint(u64::from(shard.shard));
         writer.bin(&shard.frame);

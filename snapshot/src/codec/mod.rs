@@ -9,6 +9,7 @@ mod alloc;
 mod compress;
 pub mod container;
 mod extension;
+mod ids;
 pub mod manifest;
 mod metadata;
 mod msgpack;
@@ -25,14 +26,15 @@ pub use compress::LEVEL_DEFAULT;
 pub use extension::{EXTENSION_VERSION, SECTION_BYTES_MAX, SECTION_NAME_MAX, SECTIONS_MAX};
 pub use metadata::{EncodedShard, RAW_SHARD_BYTES_MAX, ShardEncoder};
 pub use object::INSTANT_MS_MAX;
-pub use segments::SEGMENTS_BYTES_MAX;
+pub use segments::{AllocatorOf, SEGMENTS_BYTES_MAX};
 pub use tasks::TASKS_BYTES_MAX;
 
 use crate::error::{SnapshotError, SnapshotFile};
 use crate::finding::{Effect, Findings};
+use crate::halves::in_halves;
 use crate::image::{Globals, Image, ObjectImage};
 use compress::{Opener, Packer};
-use metadata::MetadataFile;
+use metadata::{MetadataFile, ShardReader};
 use segments::SegmentsReader;
 
 /// What a reader accepts at most. A snapshot beyond it is refused with [`SnapshotError::TooLarge`].
@@ -80,6 +82,23 @@ impl Payloads {
             (SnapshotFile::Segments, &self.segments),
             (SnapshotFile::TaskManager, &self.task_manager),
         ]
+    }
+
+    /// Checks what was written against what a reader accepts.
+    ///
+    /// Errors: [`SnapshotError::TooLarge`].
+    pub fn require_size(&self, limits: &Limits) -> Result<(), SnapshotError> {
+        let files = self.files();
+        files.iter().try_for_each(|(file, bytes)| {
+            require_size(*file, bytes.len() as u64, limits.file_bytes_max)
+        })
+    }
+
+    /// About as many bytes as [`crate::write_container`] makes of them, and no fewer.
+    pub fn container_bytes(&self) -> usize {
+        /// The start of the stream, and the heads and sums of its sections.
+        const FRAMING_BYTES: usize = 128;
+        usize::try_from(self.total_bytes()).map_or(0, |bytes| bytes.saturating_add(FRAMING_BYTES))
     }
 
     /// Bytes of all files together.
@@ -143,11 +162,23 @@ impl SnapshotEncoder {
     /// Errors: a shard was given twice, a record of the extension is too large, or the compression
     /// library failed.
     pub fn finish(self, globals: &Globals) -> Result<Payloads, SnapshotError> {
+        self.finish_with(globals, &|_| None)
+    }
+
+    /// As [`SnapshotEncoder::finish`]; the allocator of a segment that has none is made when its turn
+    /// comes, so that they are not all in memory at once.
+    ///
+    /// Errors: as there.
+    pub fn finish_with(
+        self,
+        globals: &Globals,
+        allocator_of: AllocatorOf<'_>,
+    ) -> Result<Payloads, SnapshotError> {
         let io = |file| move |source| SnapshotError::Io { file, source };
         let mut packer = Packer::new(self.level).map_err(io(SnapshotFile::Segments))?;
         let metadata =
             metadata::write_metadata(self.shards, &globals.discarded, globals.replica_next_id)?;
-        let segments = segments::write_segments(&globals.segments, &mut packer)
+        let segments = segments::write_segments(&globals.segments, &mut packer, allocator_of)
             .map_err(io(SnapshotFile::Segments))?;
         let task_manager = tasks::write_tasks(&globals.tasks, &mut packer)
             .map_err(io(SnapshotFile::TaskManager))?;
@@ -194,8 +225,7 @@ pub fn encode_image_on_two(image: &Image) -> Result<Payloads, SnapshotError> {
 pub struct Decoder<'a> {
     shards: std::vec::IntoIter<(u16, &'a [u8])>,
     globals: Globals,
-    opener: Opener,
-    shard_bytes_max: u64,
+    reader: ShardReader,
     findings: Findings,
 }
 
@@ -245,8 +275,7 @@ impl<'a> Decoder<'a> {
         Ok(Decoder {
             shards: metadata.shards.into_iter(),
             globals,
-            opener,
-            shard_bytes_max: limits.shard_bytes_max,
+            reader: ShardReader::new(opener, limits.shard_bytes_max),
             findings,
         })
     }
@@ -254,6 +283,16 @@ impl<'a> Decoder<'a> {
     /// Everything but the objects.
     pub fn globals(&self) -> &Globals {
         &self.globals
+    }
+
+    /// Everything but the objects, to look at while these are read; to be put back.
+    pub(crate) fn take_globals(&mut self) -> Globals {
+        std::mem::take(&mut self.globals)
+    }
+
+    /// Puts back what was taken.
+    pub(crate) fn put_globals(&mut self, globals: Globals) {
+        self.globals = globals;
     }
 
     /// What was found so far.
@@ -266,10 +305,46 @@ impl<'a> Decoder<'a> {
     /// Errors: the shard as a whole cannot be read.
     pub fn next_shard(&mut self) -> Result<Option<DecodedShard>, SnapshotError> {
         let Some((stored, frame)) = self.shards.next() else { return Ok(None) };
-        let limit = self.shard_bytes_max;
-        let objects =
-            metadata::read_shard(stored, frame, &mut self.opener, limit, &mut self.findings)?;
+        let objects = self.reader.read(stored, frame, &mut self.findings)?;
         Ok(Some(DecodedShard { stored, objects }))
+    }
+
+    /// Reads all shards that are left, on two threads: each makes its own result with `new` and adds
+    /// its shards with `add`. Answers the results in file order.
+    ///
+    /// Errors: as [`Decoder::next_shard`], of the first shard that cannot be read.
+    pub(crate) fn fold_shards<W: Send>(
+        &mut self,
+        new: impl Fn() -> W + Sync,
+        add: impl Fn(&mut W, DecodedShard) + Sync,
+    ) -> Result<Vec<W>, SnapshotError> {
+        let shards: Vec<_> = self.shards.by_ref().collect();
+        // Without that, which shard exceeds the budget would depend on the threads.
+        if !self.reader.has_budget_for(&shards) {
+            self.shards = shards.into_iter();
+            let mut all = new();
+            while let Some(shard) = self.next_shard()? {
+                add(&mut all, shard);
+            }
+            return Ok(vec![all]);
+        }
+        let twin = self.reader.twin();
+        let read = |shards: Vec<(u16, &[u8])>| {
+            let (mut reader, mut findings) = (twin()?, Findings::default());
+            let mut own = new();
+            for (stored, frame) in shards {
+                let objects = reader.read(stored, frame, &mut findings)?;
+                add(&mut own, DecodedShard { stored, objects });
+            }
+            Ok::<_, SnapshotError>((own, findings))
+        };
+        let mut results = Vec::new();
+        for half in in_halves(shards, |(_, frame)| frame.len() as u64, read) {
+            let (own, findings) = half?;
+            self.findings.append(findings);
+            results.push(own);
+        }
+        Ok(results)
     }
 
     /// Everything but the objects, and what was found.

@@ -336,9 +336,29 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
+    /// A writer that has room for this many bytes.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Writer { bytes: Vec::with_capacity(bytes) }
+    }
+
     /// The bytes written.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
+    }
+
+    /// Forgets what was written, and leaves `room` bytes for [`Writer::behind_head`].
+    pub fn begin_behind(&mut self, room: usize) {
+        self.bytes.clear();
+        self.bytes.resize(room, 0);
+    }
+
+    /// What was written behind `room` bytes, after a head that fits into them; empty if it does not.
+    pub fn behind_head(&mut self, room: usize, head: &[u8]) -> &[u8] {
+        let Some(start) = room.checked_sub(head.len()) else { return &[] };
+        if let Some(place) = self.bytes.get_mut(start..room) {
+            place.copy_from_slice(head);
+        }
+        self.bytes.get(start..).unwrap_or_default()
     }
 
     /// Appends bytes that are whole values already.

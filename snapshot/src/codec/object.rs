@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::ids::IdTexts;
 use super::msgpack::{Fault, Kind, Read, Reader, Writer};
 use crate::image::{
     DiscardedImage, HandleImage, ObjectImage, ObjectName, ReplicaImage, ReplicaPlace,
@@ -23,8 +24,6 @@ const HEAD_FIELDS: u32 = 7;
 const OPTIONAL_FIELDS_MAX: u32 = 4;
 /// Replicas for which room is made before they are read; nearly every object has fewer.
 const REPLICAS_RESERVED_MAX: u32 = 3;
-/// Ids whose text a writer keeps at hand.
-const UUID_TEXTS_MAX: usize = 16;
 
 const TYPE_MEMORY: u64 = 0;
 const TYPE_DISK: u64 = 1;
@@ -67,11 +66,15 @@ pub(crate) fn read_name(reader: &mut Reader<'_>, tenants: &mut TenantNames) -> R
 }
 
 /// The object after its name. Version is told by length and types, in the order of the format.
-pub(crate) fn read_object(reader: &mut Reader<'_>, name: ObjectName) -> Read<ObjectImage> {
+pub(crate) fn read_object(
+    reader: &mut Reader<'_>,
+    name: ObjectName,
+    ids: &mut IdTexts,
+) -> Read<ObjectImage> {
     let fields = reader.array()?;
     let mut object = ObjectImage {
         name,
-        writer: read_uuid(reader, "the writer's id")?,
+        writer: read_known_uuid(reader, "the writer's id", ids)?,
         put_start_ms: read_instant(reader, "the put start time")?,
         size: reader.uint()?,
         lease_ms: read_instant(reader, "the read lease")?,
@@ -101,7 +104,7 @@ pub(crate) fn read_object(reader: &mut Reader<'_>, name: ObjectName) -> Read<Obj
     }
     object.replicas.reserve_exact(replica_count.min(REPLICAS_RESERVED_MAX) as usize);
     for _ in 0..replica_count {
-        object.replicas.push(read_replica(reader)?);
+        object.replicas.push(read_replica(reader, ids)?);
     }
     optional = read_tail(reader, &mut object, optional)?;
     if optional == 0 {
@@ -129,14 +132,14 @@ fn read_tail(reader: &mut Reader<'_>, object: &mut ObjectImage, mut left: u32) -
 }
 
 /// A replica.
-pub(crate) fn read_replica(reader: &mut Reader<'_>) -> Read<ReplicaImage> {
+pub(crate) fn read_replica(reader: &mut Reader<'_>, ids: &mut IdTexts) -> Read<ReplicaImage> {
     reader.array_of(4, "a replica")?;
     let id = reader.uint()?;
     let status = reader.int()?;
     let status = ReplicaStatus::from_number(status)
         .ok_or_else(|| Fault::rule(format!("replica {id} has the unknown status {status}")))?;
     let place = match reader.uint()? {
-        TYPE_MEMORY => read_memory(reader)?,
+        TYPE_MEMORY => read_memory(reader, ids)?,
         TYPE_DISK => {
             reader.array_of(2, "a disk replica")?;
             ReplicaPlace::Disk { path: read_string(reader, "the path")?, size: reader.uint()? }
@@ -144,7 +147,7 @@ pub(crate) fn read_replica(reader: &mut Reader<'_>) -> Read<ReplicaImage> {
         TYPE_LOCAL_DISK => {
             reader.array_of(3, "a local-disk replica")?;
             ReplicaPlace::LocalDisk {
-                client: read_uuid(reader, "the client's id")?,
+                client: read_known_uuid(reader, "the client's id", ids)?,
                 size: reader.uint()?,
                 endpoint: read_string(reader, "the endpoint")?,
             }
@@ -166,11 +169,11 @@ pub(crate) fn read_replica(reader: &mut Reader<'_>) -> Read<ReplicaImage> {
     Ok(ReplicaImage { id, status, place })
 }
 
-fn read_memory(reader: &mut Reader<'_>) -> Read<ReplicaPlace> {
+fn read_memory(reader: &mut Reader<'_>, ids: &mut IdTexts) -> Read<ReplicaPlace> {
     reader.array_of(5, "a memory replica")?;
     let size = reader.uint()?;
     let address = reader.uint()?;
-    let segment = read_uuid(reader, "the segment's id")?;
+    let segment = read_known_uuid(reader, "the segment's id", ids)?;
     let handle = if reader.boolean()? {
         reader.array_of(3, "an allocation")?;
         let (address, size) = (reader.uint()?, reader.uint()?);
@@ -186,7 +189,7 @@ fn read_memory(reader: &mut Reader<'_>) -> Read<ReplicaPlace> {
 }
 
 /// An item of the list of discarded replicas.
-pub(crate) fn read_discarded(reader: &mut Reader<'_>) -> Read<DiscardedImage> {
+pub(crate) fn read_discarded(reader: &mut Reader<'_>, ids: &mut IdTexts) -> Read<DiscardedImage> {
     let fields = reader.array()?;
     let mut item = DiscardedImage {
         release_at_ms: read_instant(reader, "the release time")?,
@@ -199,7 +202,7 @@ pub(crate) fn read_discarded(reader: &mut Reader<'_>) -> Read<DiscardedImage> {
         return Err(Fault::rule(what));
     }
     for _ in 0..count {
-        item.replicas.push(read_replica(reader)?);
+        item.replicas.push(read_replica(reader, ids)?);
     }
     Ok(item)
 }
@@ -207,11 +210,19 @@ pub(crate) fn read_discarded(reader: &mut Reader<'_>) -> Read<DiscardedImage> {
 /// An id in its text form.
 pub(crate) fn read_uuid(reader: &mut Reader<'_>, what: &'static str) -> Read<Uuid> {
     let text = reader.str_bytes()?;
-    Uuid::parse_bytes(text).ok_or_else(|| {
-        let shown: String =
-            text.iter().take(64).flat_map(|b| b.escape_ascii()).map(char::from).collect();
-        Fault::rule(format!("{what} is not an id: {shown:?}"))
-    })
+    Uuid::parse_bytes(text).ok_or_else(|| no_id(text, what))
+}
+
+/// As [`read_uuid`], for ids that come again and again.
+fn read_known_uuid(reader: &mut Reader<'_>, what: &'static str, ids: &mut IdTexts) -> Read<Uuid> {
+    let text = reader.str_bytes()?;
+    ids.read(text).ok_or_else(|| no_id(text, what))
+}
+
+fn no_id(text: &[u8], what: &'static str) -> Fault {
+    let shown: String =
+        text.iter().take(64).flat_map(|b| b.escape_ascii()).map(char::from).collect();
+    Fault::rule(format!("{what} is not an id: {shown:?}"))
 }
 
 /// A string.
@@ -224,36 +235,20 @@ fn read_instant(reader: &mut Reader<'_>, what: &'static str) -> Read<u64> {
     if instant_ms <= INSTANT_MS_MAX { Ok(instant_ms) } else { Err(Fault::OutOfRange(what)) }
 }
 
-/// Writes objects; keeps the text of recent ids, because a shard names few of them many times.
+/// Writes objects.
 #[derive(Default)]
 pub(crate) struct ObjectWriter {
-    texts: Vec<(Uuid, String)>,
-    oldest: usize,
+    ids: IdTexts,
 }
 
 impl ObjectWriter {
-    /// An id in its text form.
-    pub fn uuid(&mut self, writer: &mut Writer, id: Uuid) {
-        if let Some((_, text)) = self.texts.iter().find(|(known, _)| *known == id) {
-            return writer.str(text.as_bytes());
-        }
-        let text = id.to_string();
-        writer.str(text.as_bytes());
-        if self.texts.len() < UUID_TEXTS_MAX {
-            self.texts.push((id, text));
-        } else if let Some(slot) = self.texts.get_mut(self.oldest) {
-            *slot = (id, text);
-            self.oldest = (self.oldest + 1) % UUID_TEXTS_MAX;
-        }
-    }
-
     /// A shard's item.
     pub fn item(&mut self, writer: &mut Writer, object: &ObjectImage) {
         writer.array(3);
         writer.str(object.name.tenant.as_bytes());
         writer.str(&object.name.key);
         writer.array(10 + object.replicas.len() + usize::from(object.checksum.is_some()));
-        self.uuid(writer, object.writer);
+        self.ids.write(writer, object.writer);
         writer.uint(object.put_start_ms);
         writer.uint(object.size);
         writer.uint(object.lease_ms);
@@ -295,7 +290,7 @@ impl ObjectWriter {
                 head(writer, TYPE_MEMORY, 5);
                 writer.uint(*size);
                 writer.uint(*address);
-                self.uuid(writer, *segment);
+                self.ids.write(writer, *segment);
                 write_handle(writer, handle.as_ref());
             }
             ReplicaPlace::Disk { path, size } => {
@@ -305,7 +300,7 @@ impl ObjectWriter {
             }
             ReplicaPlace::LocalDisk { client, size, endpoint } => {
                 head(writer, TYPE_LOCAL_DISK, 3);
-                self.uuid(writer, *client);
+                self.ids.write(writer, *client);
                 writer.uint(*size);
                 writer.str(endpoint.as_bytes());
             }

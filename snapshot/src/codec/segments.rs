@@ -10,8 +10,8 @@ use super::msgpack::{Fault, Kind, Read, Reader, Writer};
 use super::object::{TenantNames, read_string, read_uuid};
 use crate::error::{SnapshotError, SnapshotFile};
 use crate::image::{
-    LocalDiskImage, LocalDiskTaskImage, ObjectName, SegmentImage, SegmentStatus, SegmentsImage,
-    Uuid,
+    BufferAllocatorImage, LocalDiskImage, LocalDiskTaskImage, ObjectName, SegmentImage,
+    SegmentStatus, SegmentsImage, Uuid,
 };
 
 const FILE: SnapshotFile = SnapshotFile::Segments;
@@ -215,10 +215,14 @@ fn read_disk_task(
     Ok(LocalDiskTaskImage { name, size: reader.int()? })
 }
 
-/// The whole file.
+/// Makes the allocator of a segment whose image has none.
+pub type AllocatorOf<'a> = &'a dyn Fn(Uuid) -> Option<BufferAllocatorImage>;
+
+/// The whole file. An allocator that is made for it lives only until it is written.
 pub(crate) fn write_segments(
     image: &SegmentsImage,
     packer: &mut Packer,
+    allocator_of: AllocatorOf<'_>,
 ) -> std::io::Result<Vec<u8>> {
     let mut writer = Writer::default();
     writer.map(5);
@@ -233,7 +237,7 @@ pub(crate) fn write_segments(
     writer.map(image.segments.len());
     for segment in &image.segments {
         write_uuid(&mut writer, segment.id);
-        write_segment(&mut writer, segment, packer)?;
+        write_segment(&mut writer, segment, packer, allocator_of)?;
     }
     writer.str(b"cs");
     writer.map(image.clients.len());
@@ -261,6 +265,7 @@ fn write_segment(
     writer: &mut Writer,
     segment: &SegmentImage,
     packer: &mut Packer,
+    allocator_of: AllocatorOf<'_>,
 ) -> std::io::Result<()> {
     writer.array(8 + usize::from(segment.host_id.is_some()));
     write_uuid(writer, segment.id);
@@ -269,8 +274,10 @@ fn write_segment(
     writer.uint(segment.size);
     writer.str(segment.endpoint.as_bytes());
     writer.uint(segment.status.number());
-    writer.boolean(segment.allocator.is_some());
-    match &segment.allocator {
+    let made = segment.allocator.is_none().then(|| allocator_of(segment.id)).flatten();
+    let allocator = segment.allocator.as_ref().or(made.as_ref());
+    writer.boolean(allocator.is_some());
+    match allocator {
         Some(allocator) => write_buffer_allocator(writer, allocator, packer)?,
         None => writer.nil(),
     }

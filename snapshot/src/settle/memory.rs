@@ -38,7 +38,7 @@ type Claims = BTreeMap<Uuid, Vec<Claim>>;
 
 /// What a handle is judged by.
 #[derive(Clone, Copy)]
-struct Geometry {
+pub(super) struct Geometry {
     base: u64,
     bits: u32,
     units: u32,
@@ -65,7 +65,12 @@ impl Geometry {
     }
 
     /// The range of an allocation, if its record agrees with itself and the segment.
-    fn range(&self, size: u64, address: u64, handle: &HandleImage) -> Result<LiveNode, String> {
+    pub(super) fn range(
+        &self,
+        size: u64,
+        address: u64,
+        handle: &HandleImage,
+    ) -> Result<LiveNode, String> {
         if handle.size != size || handle.address != address {
             return Err("the replica and its allocation differ in address or size".into());
         }
@@ -135,7 +140,8 @@ fn drop_items(globals: &mut Globals, losses: &ItemLosses, findings: &mut Finding
     });
 }
 
-fn geometries(globals: &Globals, findings: &mut Findings) -> BTreeMap<Uuid, Geometry> {
+/// What handles are judged by; segments that contradict themselves become findings instead.
+pub(super) fn geometries(globals: &Globals, findings: &mut Findings) -> BTreeMap<Uuid, Geometry> {
     let mut geometries = BTreeMap::new();
     for segment in &globals.segments.segments {
         match Geometry::of(segment) {

@@ -7,6 +7,7 @@
 
 mod memory;
 mod names;
+mod sound;
 
 use std::collections::BTreeMap;
 
@@ -40,27 +41,57 @@ type Losses = BTreeMap<(u16, usize), Loss>;
 /// Errors: a fault of a whole file. Anything smaller becomes a finding.
 pub fn decode_image(payloads: &Payloads, limits: &Limits) -> Result<Decoded, SnapshotError> {
     let mut decoder = Decoder::open(payloads, limits)?;
-    let mut filing = names::Filing::default();
-    while let Some(shard) = decoder.next_shard()? {
-        filing.add(shard);
-    }
+    let (filing, last_id) = read_shards(&mut decoder)?;
     let (globals, mut findings) = decoder.finish();
     let unreadable: u64 = findings.dropped.values().map(|tally| tally.objects).sum();
     let mut image = Image { shards: BTreeMap::new(), globals };
     let (objects, bytes_seen) = filing.totals();
+    let has_groups = filing.has_groups();
+    let last_id = last_id.filter(|_| filing.is_in_order());
     image.shards = filing.finish(&mut findings);
-    settle(&mut image, &mut findings)?;
+    let is_whole = !has_groups || !leave_out_twice(&mut image, &mut findings);
+    let last_id = match last_id.filter(|_| is_whole) {
+        Some(last_id) => last_id,
+        None => {
+            memory::settle_memory(&mut image, &mut findings)?;
+            last_replica_id(&image)
+        }
+    };
+    raise_replica_counter(&mut image, last_id, &mut findings);
+    drop_dangling_segments(&mut image, &mut findings);
     Ok(Decoded { image, findings, objects_seen: objects + unreadable, bytes_seen })
 }
 
-/// Makes an image of rightly filed objects consistent.
-fn settle(image: &mut Image, findings: &mut Findings) -> Result<(), SnapshotError> {
+/// Files the objects of all shards. Answers the greatest id of a replica, too, if memory need not be
+/// settled as long as nothing else is left out.
+fn read_shards(decoder: &mut Decoder<'_>) -> Result<(names::Filing, Option<u64>), SnapshotError> {
+    // The allocators are compared with the objects while these are on their way.
+    let globals = decoder.take_globals();
+    let ground = sound::Ground::of(&globals);
+    let new = || (names::Filing::default(), ground.as_ref().map(sound::Seen::new));
+    let halves = decoder.fold_shards(new, |(filing, seen), shard| {
+        if let (Some(ground), Some(seen)) = (&ground, seen) {
+            seen.shard(ground, &shard.objects);
+        }
+        filing.add(shard);
+    })?;
+    let mut all = names::Filing::default();
+    let mut seen = Vec::new();
+    for (filing, half) in halves {
+        all.append(filing);
+        seen.extend(half);
+    }
+    let last_id = ground.as_ref().and_then(|ground| ground.agrees(seen));
+    decoder.put_globals(globals);
+    Ok((all, last_id))
+}
+
+/// Leaves out objects whose name is in another shard, too; answers whether there were any.
+fn leave_out_twice(image: &mut Image, findings: &mut Findings) -> bool {
     let losses = names::twice_across_shards(image);
+    let is_any = !losses.is_empty();
     leave_out(image, losses, findings);
-    memory::settle_memory(image, findings)?;
-    raise_replica_counter(image, findings);
-    drop_dangling_segments(image, findings);
-    Ok(())
+    is_any
 }
 
 /// Removes objects, with a finding for each.
@@ -82,12 +113,15 @@ fn leave_out(image: &mut Image, losses: Losses, findings: &mut Findings) {
     image.shards.retain(|_, objects| !objects.is_empty());
 }
 
-/// Replica ids are never reused, so the counter must be above all of them.
-fn raise_replica_counter(image: &mut Image, findings: &mut Findings) {
+fn last_replica_id(image: &Image) -> u64 {
     let live = image.objects().flat_map(|(_, object)| &object.replicas);
     let discarded = image.globals.discarded.iter().flat_map(|item| &item.replicas);
-    let needed =
-        live.chain(discarded).map(|replica| replica.id).max().unwrap_or(0).saturating_add(1);
+    live.chain(discarded).map(|replica| replica.id).max().unwrap_or(0)
+}
+
+/// Replica ids are never reused, so the counter must be above all of them.
+fn raise_replica_counter(image: &mut Image, last_id: u64, findings: &mut Findings) {
+    let needed = last_id.saturating_add(1);
     if image.globals.replica_next_id < needed {
         let what = format!(
             "the next replica id {} is in use already, raised to {needed}",

@@ -17,10 +17,14 @@ use crate::placement::{shard_of, shard_of_name};
 #[derive(Default)]
 pub(super) struct Filing {
     shards: BTreeMap<u16, Vec<ObjectImage>>,
+    /// Shards whose objects do not ascend by name.
+    unordered: Vec<u16>,
     /// Objects found under another number than their own.
     misfiled: Vec<(u16, ObjectImage)>,
     objects: u64,
     bytes: u64,
+    /// Whether any object has a group.
+    has_groups: bool,
 }
 
 impl Filing {
@@ -28,13 +32,37 @@ impl Filing {
     pub fn add(&mut self, shard: DecodedShard) {
         self.objects += shard.objects.len() as u64;
         self.bytes = self.bytes.saturating_add(bytes_of(&shard.objects));
+        self.has_groups |= shard.objects.iter().any(|object| !object.group.is_empty());
         let mut objects = shard.objects;
         for moved in objects.extract_if(.., |object| shard_of(object) != shard.stored) {
             self.misfiled.push((shard.stored, moved));
         }
+        if !objects.is_sorted_by(|first, second| first.name < second.name) {
+            self.unordered.push(shard.stored);
+        }
         if !objects.is_empty() {
             self.shards.insert(shard.stored, objects);
         }
+    }
+
+    /// Adds what was filed after this, of other shards.
+    pub fn append(&mut self, mut later: Filing) {
+        self.shards.append(&mut later.shards);
+        self.unordered.append(&mut later.unordered);
+        self.misfiled.append(&mut later.misfiled);
+        self.objects += later.objects;
+        self.bytes = self.bytes.saturating_add(later.bytes);
+        self.has_groups |= later.has_groups;
+    }
+
+    /// Whether all objects are where they belong.
+    pub fn is_in_order(&self) -> bool {
+        self.unordered.is_empty() && self.misfiled.is_empty()
+    }
+
+    /// Whether any object has a group, so that its name may be in another shard, too.
+    pub fn has_groups(&self) -> bool {
+        self.has_groups
     }
 
     /// Objects and bytes added.
@@ -44,8 +72,12 @@ impl Filing {
 
     /// All objects by their own shard, ascending by name, no name twice in a shard.
     pub fn finish(mut self, findings: &mut Findings) -> BTreeMap<u16, Vec<ObjectImage>> {
-        for (shard, objects) in &mut self.shards {
-            order(*shard, objects, findings);
+        // Ascending, as findings are told.
+        self.unordered.sort_unstable();
+        for shard in &self.unordered {
+            if let Some(objects) = self.shards.get_mut(shard) {
+                order(*shard, objects, findings);
+            }
         }
         for (stored, object) in self.misfiled {
             let shard = shard_of(&object);
@@ -74,9 +106,6 @@ impl Filing {
 
 /// Sorts a shard by name, keeping the first of equal ones, as the peer does.
 fn order(shard: u16, objects: &mut Vec<ObjectImage>, findings: &mut Findings) {
-    if objects.is_sorted_by(|first, second| first.name < second.name) {
-        return;
-    }
     objects.sort_by(|first, second| first.name.cmp(&second.name));
     objects.dedup_by(|later, earlier| {
         let is_twice = later.name == earlier.name;

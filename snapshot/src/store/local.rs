@@ -16,6 +16,9 @@ use super::{LISTED_KEYS_MAX, ObjectStore, StoreError, parts};
 
 /// What the name of an unfinished file starts with.
 const UNFINISHED_PREFIX: &str = ".unfinished-";
+/// Bytes that are written before they are synced. Who syncs another file of the device, as the raft log does with
+/// every entry, waits for all that is under way there, so that must be little.
+const SYNC_STEP_BYTES: usize = 1 << 20;
 /// Greatest depth of directories below the root that a listing follows.
 const DEPTH_MAX: usize = 16;
 
@@ -99,7 +102,10 @@ impl LocalStore {
                 OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
             reach(Point::CatalogBegins);
             tear(Point::CatalogTorn, bytes, |half| file.write_all(half));
-            file.write_all(bytes)?;
+            for step in bytes.chunks(SYNC_STEP_BYTES) {
+                file.write_all(step)?;
+                file.sync_data()?;
+            }
             reach(Point::CatalogWritten);
             file.sync_all()
         };
@@ -146,7 +152,8 @@ impl ObjectStore for LocalStore {
         if bytes > limit {
             return Err(too_large(bytes));
         }
-        let mut content = Vec::new();
+        // With one byte to spare, so that the end is found without growing.
+        let mut content = Vec::with_capacity(usize::try_from(bytes + 1).unwrap_or_default());
         // One byte more than allowed tells a file that grew meanwhile.
         let read = file.take(limit.saturating_add(1)).read_to_end(&mut content);
         read.map_err(io_at(&path))?;

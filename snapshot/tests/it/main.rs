@@ -13,6 +13,7 @@ mod damaged;
 mod fixtures;
 mod glances;
 mod hostile;
+mod large;
 mod made;
 mod real_files;
 mod restores;

@@ -10,11 +10,11 @@ use crate::bench::BenchError;
 use crate::bench::keys::KeyShape;
 use crate::bench::report::millis;
 use crate::bench::server::Server;
-use crate::bench::store::{Store, StoreShape, connect, mount, new_client, new_segment};
+use crate::bench::store::{Store, StoreShape, connect, is_known, mount, new_client, new_segment};
 use crate::bench::work::PinWish;
 use crate::clock::Clock;
-use crate::wire::calls::{BatchExistKey, ExistKey};
-use crate::wire::requests::{KeyRequest, KeysRequest};
+use crate::wire::calls::BatchExistKey;
+use crate::wire::requests::KeysRequest;
 
 /// Bytes of a large segment.
 const LARGE_BYTES: u64 = 64 << 30;
@@ -153,7 +153,7 @@ pub async fn cold_start(stage: &mut Stage<'_>, side: Side) -> Result<(), BenchEr
     let began = stage.clock.monotonic();
     server.respawn()?;
     let key = shape.keys.key(objects.saturating_sub(1));
-    while !has(&server, &key).await {
+    while !is_known(&server.address, &key).await {
         let took = stage.clock.monotonic().saturating_sub(began);
         if took > START_MAX {
             return Err(BenchError::TooLong(format!("it did not serve in {START_MAX:?}")));
@@ -162,13 +162,6 @@ pub async fn cold_start(stage: &mut Stage<'_>, side: Side) -> Result<(), BenchEr
     }
     stage.note("cold-start", side, millis(stage.clock.monotonic().saturating_sub(began)));
     Ok(())
-}
-
-/// Whether the master answers that it has the key.
-async fn has(server: &Server, key: &[u8]) -> bool {
-    let Ok(client) = connect(&server.address).await else { return false };
-    let request = KeyRequest { key, tenant_id: TENANT };
-    matches!(client.call::<ExistKey>(&request).await, Ok(Ok(true)))
 }
 
 /// Gives every object a read lease.

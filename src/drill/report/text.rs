@@ -86,6 +86,12 @@ fn scenario_text(one: &ScenarioReport, text: &mut String) {
         let refused = one.refused.iter().map(|(what, count)| format!("{count} x {what}"));
         line(text, format_args!("  refused: {}", refused.collect::<Vec<_>>().join(", ")));
     }
+    usage_text(one, text);
+    findings_text(one, text);
+    text.push('\n');
+}
+
+fn usage_text(one: &ScenarioReport, text: &mut String) {
     for course in &one.usage {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let (middle, last) = (course.middle, course.last);
@@ -105,8 +111,6 @@ fn scenario_text(one: &ScenarioReport, text: &mut String) {
             ),
         );
     }
-    findings_text(one, text);
-    text.push('\n');
 }
 
 fn findings_text(one: &ScenarioReport, text: &mut String) {

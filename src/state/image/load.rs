@@ -10,7 +10,7 @@ use std::sync::Arc;
 use mooncake_ha_snapshot as snapshot;
 use snapshot::{
     Decoder, Extension, Globals, ObjectImage, ObjectName, OffsetAllocatorImage, PinActionImage,
-    ReplicaImage, ReplicaPlace, SegmentImage, TaskImage, TransferImage,
+    ReplicaImage, ReplicaPlace, SegmentImage, SegmentRecord, TaskImage, TransferImage,
 };
 
 use super::ImageError;
@@ -56,9 +56,7 @@ impl State {
         let mut loader = Loader::new(decoder.globals())?;
         // One shard at a time, so that the objects are not in memory twice.
         while let Some(shard) = decoder.next_shard()? {
-            for object in shard.objects {
-                loader.object(object)?;
-            }
+            loader.shard(shard.stored, shard.objects)?;
         }
         let (globals, findings) = decoder.finish();
         match findings.list.first() {
@@ -68,7 +66,8 @@ impl State {
     }
 }
 
-struct Loader {
+/// Builds a state from an image, shard by shard in ascending order: the same state that the image's bytes make.
+pub struct Loader {
     state: State,
     /// Numbers that segments will get, in mount order.
     indices: BTreeMap<SegmentId, SegmentIdx>,
@@ -76,10 +75,15 @@ struct Loader {
     claims: Claims,
     pending: BTreeMap<ObjectName, PendingPin>,
     writing: BTreeMap<ObjectName, ()>,
+    /// The tenant of the last object, with its text.
+    tenant: Option<(Arc<str>, Tenant)>,
 }
 
 impl Loader {
-    fn new(globals: &Globals) -> Result<Self, ImageError> {
+    /// Begins with everything that objects refer to.
+    ///
+    /// Errors: the image has no extension, or it cannot be understood.
+    pub fn new(globals: &Globals) -> Result<Self, ImageError> {
         let extension = globals.extension.as_ref().ok_or_else(|| inconsistent("no extension"))?;
         let section = extension.sections.get(SECTION).map(Vec::as_slice).unwrap_or_default();
         let record = StateRecord::decode(section)?;
@@ -101,10 +105,22 @@ impl Loader {
             pending: pending.collect(),
             writing: extension.writes.iter().map(|write| (write.name.clone(), ())).collect(),
             record,
+            tenant: None,
         })
     }
 
-    fn finish(mut self, globals: &Globals) -> Result<State, ImageError> {
+    /// Takes the objects of a shard.
+    ///
+    /// Errors: one of them contradicts itself or the rest.
+    pub fn shard(&mut self, number: u16, objects: Vec<ObjectImage>) -> Result<(), ImageError> {
+        self.state.view.table.make_room(usize::from(number), objects.len());
+        objects.into_iter().try_for_each(|object| self.object(object))
+    }
+
+    /// The state, after the last shard.
+    ///
+    /// Errors: the parts do not agree.
+    pub fn finish(mut self, globals: &Globals) -> Result<State, ImageError> {
         let extension = globals.extension.clone().unwrap_or_default();
         self.state.clock = Millis(extension.state_clock_ms);
         self.state.next_replica_id = globals.replica_next_id;
@@ -127,13 +143,27 @@ impl Loader {
         Ok(self.state)
     }
 
+    /// The tenant of an object; mostly that of the object before.
+    fn tenant(&mut self, name: &ObjectName) -> Result<Tenant, ImageError> {
+        if let Some((text, tenant)) = &self.tenant
+            && *text == name.tenant
+        {
+            return Ok(tenant.clone());
+        }
+        let tenant = Tenant::parse(&name.tenant)
+            .ok_or_else(|| inconsistent(format!("{name}: bad tenant")))?;
+        self.tenant = Some((Arc::clone(&name.tenant), tenant.clone()));
+        Ok(tenant)
+    }
+
     fn object(&mut self, image: ObjectImage) -> Result<(), ImageError> {
-        let tenant = Tenant::parse(&image.name.tenant)
-            .ok_or_else(|| inconsistent(format!("{}: bad tenant", image.name)))?;
+        let tenant = self.tenant(&image.name)?;
         let hash = table_hash(&tenant, &image.name.key);
         let replicas = image.replicas.iter().map(|replica| self.replica(replica));
         let replicas = replicas.collect::<Result<_, _>>()?;
         let tenant = self.state.acquire_tenant(&tenant);
+        let is_processing = self.writing.remove(&image.name).is_some();
+        let pending = self.pending.remove(&image.name);
         let mut object = Object::new(NewObject {
             key: KeyBytes::from(&*image.name.key),
             tenant,
@@ -149,9 +179,9 @@ impl Loader {
         object.set_checksum(image.checksum);
         // Only the image of a cold restore has leases; what its readers were promised stays promised.
         object.lease = Lease::until(Millis(image.lease_ms));
-        object.is_processing = self.writing.remove(&image.name).is_some();
-        object.set_pending(self.pending.remove(&image.name));
-        let full = || inconsistent(format!("{}: no room in its shard", image.name));
+        object.is_processing = is_processing;
+        object.set_pending(pending);
+        let full = || inconsistent("an object has no room in its shard");
         let at = self.state.file_unowned(hash, object).ok_or_else(full)?;
         image.replicas.iter().for_each(|replica| self.claim(replica, at.0));
         Ok(())
@@ -264,20 +294,34 @@ impl Loader {
     }
 
     fn segments(&mut self, globals: &Globals, extension: &Extension) -> Result<(), ImageError> {
+        let mut parts = Vec::new();
         for id in std::mem::take(&mut self.record.mount_order) {
             let key = snapshot::Uuid::new(id.0.first, id.0.second);
             let missing = || inconsistent(format!("segment {id} is not in the image"));
             let image = globals.segments.segment(key).ok_or_else(missing)?;
             let told = extension.segments.iter().find(|told| told.id == key).ok_or_else(missing)?;
-            let claims = self.claims.remove(&id).unwrap_or_default();
-            let mounted = Mounted {
-                segment: segment(id, image, &told.protocol),
-                owner: ClientId(uuid(told.owner)),
-                status: status(image)?,
-                allocator: allocator(image, claims)?,
-                unmount_at: told.unmount_deadline_ms.map(Millis),
-            };
-            self.state.segments.insert(mounted);
+            parts.push((id, image, told, self.claims.remove(&id).unwrap_or_default()));
+        }
+        // Proving the allocators is most of the work, and none depends on another.
+        let bytes = |(.., claims): &(_, _, _, Vec<Handle>)| {
+            claims.len().saturating_mul(size_of::<Handle>()) as u64
+        };
+        let mount = |parts: Vec<(SegmentId, &SegmentImage, &SegmentRecord, Vec<Handle>)>| {
+            let mounted = parts.into_iter().map(|(id, image, told, claims)| {
+                Ok(Mounted {
+                    segment: segment(id, image, &told.protocol),
+                    owner: ClientId(uuid(told.owner)),
+                    status: status(image)?,
+                    allocator: allocator(image, claims)?,
+                    unmount_at: told.unmount_deadline_ms.map(Millis),
+                })
+            });
+            mounted.collect::<Result<Vec<_>, ImageError>>()
+        };
+        for mounted in snapshot::in_halves(parts, bytes, mount) {
+            for mounted in mounted? {
+                self.state.segments.insert(mounted);
+            }
         }
         self.state.segments.reorder_allocatable(&self.record.allocation_order);
         match self.claims.keys().next() {

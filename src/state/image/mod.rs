@@ -36,6 +36,7 @@ use super::transfer::Transfers;
 use crate::model::{ClientId, Millis, ObjectKey, Tenant};
 
 pub use leases::{LEASE_BYTES_MAX, LEASES_MAX, Leases};
+pub use load::Loader;
 pub use prepare::{Prepared, prepare};
 
 /// A state that cannot be read back.

@@ -41,7 +41,8 @@ pub fn prepare(mut image: Image, now: Millis) -> Result<Prepared, snapshot::Snap
     let old = image.globals.extension.take().unwrap_or_default();
     let owners = owners(&image, &old);
     let (mount_order, allocation_order) = orders(&image, &old);
-    let clients = clients(&owners, &holders(&image), &old);
+    let settled = settle_objects(&mut image, now);
+    let clients = clients(&owners, &settled.holders, &old);
     let record = StateRecord {
         version: RECORD_VERSION,
         counters: Counters::default(),
@@ -84,19 +85,47 @@ pub fn prepare(mut image: Image, now: Millis) -> Result<Prepared, snapshot::Snap
     // Offloading to clients' disks starts anew with their next report.
     image.globals.segments.local_disks.clear();
     image.globals.discarded.iter_mut().for_each(|item| settle_all(&mut item.replicas));
-    let mut leases_until = 0;
-    for object in image.shards.values_mut().flatten() {
-        settle(object, now);
-        keep_one_local_file(object);
-        leases_until = leases_until.max(object.lease_ms);
-    }
     let clients = clients.into_iter().map(|(client, _)| client).collect();
-    Ok(Prepared { image, leases_until: Millis(leases_until), clients })
+    Ok(Prepared { image, leases_until: Millis(settled.leases_until), clients })
 }
 
-/// Nothing begins in the future, whatever the clock of the node that saved it was.
-fn settle(object: &mut ObjectImage, now: Millis) {
+/// What was found while objects were settled.
+#[derive(Default)]
+struct Settled {
+    leases_until: u64,
+    /// The clients that have files of objects on their disks.
+    holders: BTreeSet<snapshot::Uuid>,
+}
+
+/// Settles all objects, on two threads.
+fn settle_objects(image: &mut Image, now: Millis) -> Settled {
+    let shards: Vec<&mut Vec<ObjectImage>> = image.shards.values_mut().collect();
+    let bytes = |objects: &&mut Vec<ObjectImage>| {
+        objects.len().saturating_mul(size_of::<ObjectImage>()) as u64
+    };
+    let halves = snapshot::in_halves(shards, bytes, |shards| {
+        let mut settled = Settled::default();
+        shards.into_iter().flatten().for_each(|object| settle(object, now, &mut settled));
+        settled
+    });
+    let mut all = Settled::default();
+    for half in halves {
+        all.leases_until = all.leases_until.max(half.leases_until);
+        all.holders.extend(half.holders);
+    }
+    all
+}
+
+fn settle(object: &mut ObjectImage, now: Millis, settled: &mut Settled) {
+    // Nothing begins in the future, whatever the clock of the node that saved it was.
     object.put_start_ms = object.put_start_ms.min(now.0);
+    settled.leases_until = settled.leases_until.max(object.lease_ms);
+    let holder = |replica: &ReplicaImage| match &replica.place {
+        ReplicaPlace::LocalDisk { client, .. } => Some(*client),
+        _ => None,
+    };
+    settled.holders.extend(object.replicas.iter().filter_map(holder));
+    keep_one_local_file(object);
 }
 
 /// Memory that waits for its release is being written for all that is known.
@@ -131,16 +160,6 @@ fn clients(
         (ClientId(uuid(id)), ClientRecord { host_id, incarnation, is_alive: false })
     };
     owners.into_iter().zip(1..).map(record).collect()
-}
-
-/// The clients that have files of objects on their disks.
-fn holders(image: &Image) -> BTreeSet<snapshot::Uuid> {
-    let replicas = image.shards.values().flatten().flat_map(|object| &object.replicas);
-    let holder = |replica: &ReplicaImage| match &replica.place {
-        ReplicaPlace::LocalDisk { client, .. } => Some(*client),
-        _ => None,
-    };
-    replicas.filter_map(holder).collect()
 }
 
 /// Of several files on clients' disks, which the peer never has, only the first is known here.

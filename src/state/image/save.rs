@@ -1,5 +1,7 @@
 //! From frozen handles to bytes, shard by shard: one shard is in memory twice, not the table.
 
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -16,11 +18,13 @@ use super::{FrozenState, Leases};
 use crate::alloc::{OffsetAllocator, RawAllocator};
 use crate::model::ids::{placement_hash, shard_of};
 use crate::model::{
-    ClientId, Millis, Object, PinRequest, Place, Replica, ReplicaStatus, SegmentStatus, Tenant,
-    Uuid,
+    ClientId, Millis, Object, PinRequest, Place, Replica, ReplicaStatus, SegmentId, SegmentStatus,
+    Tenant, TenantIdx, Uuid,
 };
 use crate::state::groups::FrozenGroup;
+use crate::state::interner::Interner;
 use crate::state::segment_table::Mounted;
+use crate::state::table::{Kept, Shard};
 use crate::state::tasks::{Task, TaskStatus};
 use crate::state::transfer::{Transfer, TransferKind};
 
@@ -28,14 +32,36 @@ pub(super) fn uuid(id: Uuid) -> snapshot::Uuid {
     snapshot::Uuid::new(id.first, id.second)
 }
 
+/// The name of the tenant whose object came last, so that not every object needs a text of its own.
+#[derive(Default)]
+struct TenantTexts {
+    last: Option<(TenantIdx, Arc<str>)>,
+}
+
+impl TenantTexts {
+    fn of(&mut self, tenant: TenantIdx, tenants: &Interner<Tenant>) -> Arc<str> {
+        match &self.last {
+            Some((last, text)) if *last == tenant => Arc::clone(text),
+            _ => {
+                let text: Arc<str> =
+                    Arc::from(tenants.name(tenant.0).map_or("default", |tenant| tenant.name()));
+                self.last = Some((tenant, Arc::clone(&text)));
+                text
+            }
+        }
+    }
+}
+
 impl FrozenState {
     /// Writes the frozen state as one container.
     ///
     /// Errors: those of the writer, or of the compression library.
-    pub fn save(self, to: &mut dyn Write) -> std::io::Result<()> {
+    pub fn save(mut self, to: &mut dyn Write) -> std::io::Result<()> {
         let mut extension = self.extension();
         extension.sections.extend(self.exact_sections().map_err(std::io::Error::other)?);
-        let payloads = self.encode(extension, &|_| 0).map_err(std::io::Error::other)?;
+        let shards = std::mem::take(&mut self.shards);
+        let payloads = self.encode(shards, extension, &|_| 0).map_err(std::io::Error::other)?;
+        drop(self);
         snapshot::write_container(&payloads, to).map_err(std::io::Error::other)
     }
 
@@ -49,15 +75,16 @@ impl FrozenState {
     ///
     /// Errors: those of the compression library, or a file beyond the format's bounds.
     pub fn payloads(
-        &self,
+        mut self,
         applied_index: u64,
         applied_term: u64,
         given: Option<&Leases>,
     ) -> Result<snapshot::Payloads, snapshot::SnapshotError> {
         let extension = Extension { applied_index, applied_term, ..self.extension() };
+        let shards = std::mem::take(&mut self.shards);
         match given {
-            None => self.encode(extension, &|object| self.lease_end(object).0),
-            Some(leases) => self.encode(extension, &|object| leases.end_ms(object)),
+            None => self.encode(shards, extension, &|object| self.lease_end(object).0),
+            Some(leases) => self.encode(shards, extension, &|object| leases.end_ms(object)),
         }
     }
 
@@ -66,39 +93,54 @@ impl FrozenState {
         self.shards.iter().map(|shard| shard.len() as u64).sum()
     }
 
+    /// Lets go of each shard when it is encoded: from then on writers need not copy what they change in it.
     fn encode(
         &self,
+        shards: Vec<Arc<Shard>>,
         mut extension: Extension,
         lease_ms: &dyn Fn(&Object) -> u64,
     ) -> Result<snapshot::Payloads, snapshot::SnapshotError> {
         let mut encoder = SnapshotEncoder::new()?;
-        for (index, mut objects) in (0_u16..).zip(self.placed()) {
-            objects.sort_unstable_by(|a, b| self.name_of(a).cmp(&self.name_of(b)));
+        let mut tenants = TenantTexts::default();
+        let mut grouped = self.grouped(&shards);
+        for (index, shard) in (0_u16..).zip(shards) {
+            let grouped = grouped.remove(&usize::from(index)).unwrap_or_default();
+            let own = shard.objects().filter(|object| self.group_of(object).is_empty());
+            let mut objects: Vec<&Object> =
+                own.chain(grouped.iter().filter_map(Kept::get)).collect();
+            objects.sort_unstable_by(|a, b| self.by_name(a, b));
             objects.iter().for_each(|object| self.note_progress(object, &mut extension));
-            let images = objects.iter().map(|object| self.object_image(object, lease_ms(object)));
+            let images = objects.iter().map(|object| {
+                let tenant = tenants.of(object.tenant, &self.tenants);
+                self.object_image(object, tenant, lease_ms(object))
+            });
             encoder.shard(index, images)?;
         }
-        encoder.finish(&self.globals(extension))
+        encoder.finish_with(&self.globals(extension), &|id| self.allocator_of(id))
     }
 
-    /// The objects of each shard of the image. A grouped object is filed by its key in the table and by its
-    /// group in the image, because that is where a restored peer looks for it (snapshot format 6.3).
-    fn placed(&self) -> Vec<Vec<&Object>> {
-        let mut placed: Vec<Vec<&Object>> =
-            self.shards.iter().map(|shard| Vec::with_capacity(shard.len())).collect();
-        for (own, shard) in self.shards.iter().enumerate() {
-            for object in shard.objects() {
-                let group = self.group_of(object);
-                let at = match group.is_empty() {
-                    true => own,
-                    false => shard_of(placement_hash(&Tenant::default(), &object.key, group)),
-                };
-                if let Some(objects) = placed.get_mut(at) {
-                    objects.push(object);
-                }
-            }
+    /// Grouped objects by shard of the image. One is filed by its key in the table and by its group in the
+    /// image, because that is where a restored peer looks for it (snapshot format 6.3).
+    fn grouped(&self, shards: &[Arc<Shard>]) -> BTreeMap<usize, Vec<Kept>> {
+        let mut grouped: BTreeMap<usize, Vec<Kept>> = BTreeMap::new();
+        if self.groups.iter().flatten().next().is_none() {
+            return grouped;
         }
-        placed
+        let is_grouped = |object: &Object| !self.group_of(object).is_empty();
+        for kept in shards.iter().flat_map(|shard| shard.keep(is_grouped)) {
+            let Some(object) = kept.get() else { continue };
+            let group = self.group_of(object);
+            let at = shard_of(placement_hash(&Tenant::default(), &object.key, group));
+            grouped.entry(at).or_default().push(kept);
+        }
+        grouped
+    }
+
+    fn by_name(&self, a: &Object, b: &Object) -> Ordering {
+        match a.tenant == b.tenant {
+            true => a.key.cmp(&b.key),
+            false => self.name_of(a).cmp(&self.name_of(b)),
+        }
     }
 
     fn group_of(&self, object: &Object) -> &[u8] {
@@ -131,10 +173,10 @@ impl FrozenState {
         uuid(writer.0)
     }
 
-    fn object_image(&self, object: &Object, lease_ms: u64) -> ObjectImage {
+    fn object_image(&self, object: &Object, tenant: Arc<str>, lease_ms: u64) -> ObjectImage {
         let replica = |replica: &Replica| self.replica_image(replica, object.size);
         ObjectImage {
-            name: self.object_name(object),
+            name: ObjectName { tenant, key: Box::from(&*object.key) },
             writer: self.writer_of(object),
             put_start_ms: object.put_start.0,
             size: object.size,
@@ -223,7 +265,7 @@ impl FrozenState {
 
     fn segments_image(&self) -> SegmentsImage {
         let names = self.segments.allocatable().iter().map(|(name, _)| name.to_string());
-        let mut clients = std::collections::BTreeMap::<_, Vec<_>>::new();
+        let mut clients = BTreeMap::<_, Vec<_>>::new();
         for mounted in self.segments.in_mount_order() {
             clients.entry(uuid(mounted.owner.0)).or_default().push(uuid(mounted.segment.id.0));
         }
@@ -233,6 +275,19 @@ impl FrozenState {
             clients: clients.into_iter().collect(),
             local_disks: self.local_disks(),
         }
+    }
+
+    fn allocator_of(&self, id: snapshot::Uuid) -> Option<BufferAllocatorImage> {
+        let id = SegmentId(Uuid { first: id.first, second: id.second });
+        let Mounted { segment, allocator, .. } = self.segments.get(self.segments.index_of(id)?)?;
+        Some(BufferAllocatorImage {
+            segment_name: segment.name.to_string(),
+            base: segment.base,
+            total_bytes: segment.size,
+            used_bytes: allocator.used_bytes(),
+            endpoint: segment.endpoint.to_string(),
+            offset: allocator_image(allocator),
+        })
     }
 
     fn extension(&self) -> Extension {
@@ -315,6 +370,7 @@ fn transfer_image(transfer: &Transfer) -> TransferImage {
     }
 }
 
+/// The segment without its allocator, which is made when it is written.
 fn segment_image(mounted: &Mounted) -> SegmentImage {
     let segment = &mounted.segment;
     let status = match mounted.status {
@@ -324,14 +380,6 @@ fn segment_image(mounted: &Mounted) -> SegmentImage {
         SegmentStatus::GracefullyUnmounting => snapshot::SegmentStatus::GracefullyUnmounting,
         SegmentStatus::Unmounting => snapshot::SegmentStatus::Unmounting,
     };
-    let allocator = BufferAllocatorImage {
-        segment_name: segment.name.to_string(),
-        base: segment.base,
-        total_bytes: segment.size,
-        used_bytes: mounted.allocator.used_bytes(),
-        endpoint: segment.endpoint.to_string(),
-        offset: allocator_image(&mounted.allocator),
-    };
     SegmentImage {
         id: uuid(segment.id.0),
         name: segment.name.to_string(),
@@ -339,14 +387,14 @@ fn segment_image(mounted: &Mounted) -> SegmentImage {
         size: segment.size,
         endpoint: segment.endpoint.to_string(),
         status,
-        allocator: Some(allocator),
+        allocator: None,
         host_id: Some(segment.host_id.to_string()),
     }
 }
 
 fn allocator_image(allocator: &OffsetAllocator) -> OffsetAllocatorImage {
     let raw: RawAllocator = allocator.raw();
-    let nodes = raw.nodes.iter().map(|node| NodeImage {
+    let nodes = raw.nodes.into_iter().map(|node| NodeImage {
         used: node.used,
         offset: node.offset,
         size: node.size,

@@ -3,6 +3,7 @@
 
 mod compare;
 mod replay;
+mod restore;
 mod scale;
 
 use std::process::{Command, Output, Stdio};
