@@ -5,13 +5,15 @@
 //! those at a restart); a bad frame closes only its own connection.
 //! Leaves to `client.rs` the asking side, to `transfer.rs` the receiving of raft snapshots.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use openraft::Raft;
 use openraft::raft::{AppendEntriesResponse, StreamAppendError, StreamAppendResult};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
@@ -30,8 +32,11 @@ use crate::record::{self, VoteRecord, log_id_record};
 use crate::types::{NodeId, TypeConfig};
 use crate::world::{Incoming, Listener};
 
-/// Connections at once; a cluster needs a few for each peer. More are closed unheard.
+/// Connections at once of peers; a cluster needs a few for each. More are closed unheard.
 const CONNECTIONS_MAX: usize = 256;
+/// Connections at once that have not said who they are. One makes room for the next, the oldest of the host that
+/// has the most: a peer is known after two round trips, and strangers only stay in each other's way.
+const STRANGERS_MAX: usize = 64;
 /// How long a new connection may take to say who it is.
 const HELLO_MAX: Duration = Duration::from_secs(5);
 /// In whose name it is complained about peers that have not said who they are.
@@ -51,21 +56,28 @@ pub(crate) struct Server {
 /// Accepts until it is aborted.
 pub(crate) async fn serve(listener: Listener, server: Arc<Server>) {
     let mut connections = JoinSet::new();
+    let mut strangers = Strangers::default();
     loop {
         tokio::select! {
             biased;
             accepted = listener.accept() => match accepted {
                 Ok((stream, from)) => {
-                    if connections.len() >= CONNECTIONS_MAX {
+                    // Else a flood of new ones would leave no turn for those that have ended.
+                    while connections.try_join_next().is_some() {}
+                    if connections.len() >= CONNECTIONS_MAX + STRANGERS_MAX {
                         tracing::warn!(%from, "too many connections from peers, one is closed");
                         continue;
                     }
+                    let host = from.rsplit_once(':').map_or(&*from, |(host, _)| host).to_owned();
                     let server = Arc::clone(&server);
-                    connections.spawn(async move {
-                        if let Err(e) = server.talk(stream).await {
+                    let is_known = Arc::new(AtomicBool::new(false));
+                    let known = Arc::clone(&is_known);
+                    let task = connections.spawn(async move {
+                        if let Err(e) = server.talk(stream, &known).await {
                             tracing::debug!(%from, "connection from a peer ended: {e}");
                         }
                     });
+                    strangers.add(Stranger { host, task, is_known });
                 }
                 Err(e) => {
                     // Most likely out of file descriptors: let some close.
@@ -78,8 +90,33 @@ pub(crate) async fn serve(listener: Listener, server: Arc<Server>) {
     }
 }
 
+struct Stranger {
+    host: String,
+    task: AbortHandle,
+    is_known: Arc<AtomicBool>,
+}
+
+/// Connections that have not said who they are, in the order in which they came.
+#[derive(Default)]
+struct Strangers(VecDeque<Stranger>);
+
+impl Strangers {
+    fn add(&mut self, new: Stranger) {
+        self.0.retain(|one| !one.task.is_finished() && !one.is_known.load(Ordering::Relaxed));
+        if self.0.len() >= STRANGERS_MAX {
+            let of_host = |host: &str| self.0.iter().filter(|one| one.host == host).count();
+            let most = self.0.iter().map(|one| of_host(&one.host)).max();
+            let oldest = self.0.iter().position(|one| Some(of_host(&one.host)) == most);
+            if let Some(one) = oldest.and_then(|at| self.0.remove(at)) {
+                one.task.abort();
+            }
+        }
+        self.0.push_back(new);
+    }
+}
+
 impl Server {
-    async fn talk(&self, stream: Incoming) -> std::io::Result<()> {
+    async fn talk(&self, stream: Incoming, is_known: &AtomicBool) -> std::io::Result<()> {
         let met = async {
             let stream = self.secure(stream).await?;
             let certificate = stream.certificate.clone();
@@ -90,6 +127,7 @@ impl Server {
         let (wire, hello) = timeout(HELLO_MAX, met)
             .await
             .map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))??;
+        is_known.store(true, Ordering::Relaxed);
         match hello.channel {
             Channel::Append => self.appends(wire).await,
             Channel::Control => self.control(wire).await,

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use mooncake_ha_raft::Config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::task::JoinSet;
 
 use crate::cluster::Cluster;
 use crate::support::{Member, eventually};
@@ -71,5 +72,48 @@ async fn a_node_of_another_cluster_or_with_another_secret_stays_outside() {
     cluster.open(out).await;
     let node = &cluster.members[&out];
     eventually("the real node is let in", || node.machine.has(2)).await;
+    cluster.shutdown().await;
+}
+
+/// Strangers at a door, more than it lets in, who say nothing and come back when they are sent away. They are of
+/// another host than the nodes.
+fn crowd(addr: SocketAddr) -> JoinSet<()> {
+    let mut crowd = JoinSet::new();
+    for _ in 0..300 {
+        crowd.spawn(async move {
+            loop {
+                let socket = TcpSocket::new_v4().unwrap();
+                socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+                if let Ok(mut stream) = socket.connect(addr).await {
+                    let mut buffer = [0; 256];
+                    while matches!(stream.read(&mut buffer).await, Ok(read) if read > 0) {}
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+    }
+    crowd
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_who_fill_the_port_for_peers_keep_no_peer_out() {
+    let mut cluster = Cluster::start(3, plain).await;
+    cluster.add(1, 0).await;
+    cluster.settle().await;
+    let leader = cluster.leader().await;
+    let gone = (1..=3).find(|id| *id != leader).unwrap();
+    cluster.stop(gone).await;
+    let left: Vec<u64> = (1..=3).filter(|id| *id != gone).collect();
+    let crowds: Vec<_> = left.iter().map(|id| crowd(cluster.config(*id).listen.unwrap())).collect();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    // The two that are needed lose each other, and have to come in anew.
+    cluster.links.isolate(left[0], &left[1..]);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    cluster.links.heal();
+    // Before the first of the crowd has been there for so long that it is sent away.
+    let added = tokio::time::timeout(Duration::from_secs(4), cluster.add(2, 0)).await;
+    assert_eq!(added, Ok(()), "a peer is kept out");
+    drop(crowds);
+    cluster.settle().await;
     cluster.shutdown().await;
 }

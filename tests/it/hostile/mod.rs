@@ -3,6 +3,7 @@
 //! Frames: a bad one closes its own connection and no other. Arguments: refused by the RPC layer, the
 //! connection goes on. Directories: a node that cannot keep its promises does not start, or stops.
 
+mod announced;
 mod arguments;
 mod connections;
 mod directories;

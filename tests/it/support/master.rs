@@ -170,6 +170,11 @@ impl Master {
         Http::new(self.metadata)
     }
 
+    /// Memory of the process that is in the machine's.
+    pub fn resident_bytes(&self) -> u64 {
+        self.process.resident_bytes()
+    }
+
     /// SIGKILL.
     pub fn kill(&mut self) {
         self.process.kill();

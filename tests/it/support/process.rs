@@ -61,6 +61,14 @@ impl Process {
         kill(Pid::from_raw(child.id().try_into().unwrap()), signal).unwrap();
     }
 
+    /// Memory of the running process that is in the machine's.
+    pub fn resident_bytes(&self) -> u64 {
+        let child = self.child.as_ref().expect("a running process");
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    }
+
     /// SIGKILL; returns when the process is gone.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
