@@ -29,9 +29,6 @@ const RETRY: Duration = Duration::from_secs(30);
 /// The log may outgrow `snapshot_log_bytes` by this factor when the state is large.
 const LARGEST: u64 = 8;
 
-/// How far the thread that writes stands back behind all others; Linux counts it by thread.
-const NICENESS: i32 = 10;
-
 /// What is answered to who asked for a raft snapshot: the index it reaches, or why not.
 pub(crate) type Answer = oneshot::Sender<Result<Option<u64>, String>>;
 
@@ -133,26 +130,6 @@ impl Compactor {
         let upto = point.min(covered.index);
         self.raft.trigger().purge_log(upto).await.map_err(|e| e.to_string())
     }
-}
-
-/// Runs work on a thread of its own to which the scheduler prefers all others: whoever applies entries
-/// must not share its core with a snapshot. Not on one of tokio's threads, which would stay so.
-///
-/// # Errors
-/// No thread could be started, or it panicked; as a sentence.
-pub(crate) async fn behind<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, String> {
-    let (done, finished) = oneshot::channel();
-    let thread = move || {
-        // Refused at worst, and then it is merely not preferred.
-        let _ = rustix::process::nice(NICENESS);
-        // Nobody waits any more: fine.
-        let _ = done.send(work());
-    };
-    let named = std::thread::Builder::new().name("raft-snapshot".to_owned());
-    named.spawn(thread).map_err(|e| format!("no thread for it can be started: {e}"))?;
-    finished.await.map_err(|_| "its thread has panicked".to_owned())
 }
 
 /// Runs between two entries, in the state machine's worker.

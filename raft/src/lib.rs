@@ -15,6 +15,7 @@
 //! process a directory; a leader lease is proven, never assumed. `docs/raft.md` says how.
 
 mod adapter;
+mod behind;
 mod clock;
 mod compact;
 mod config;
@@ -37,6 +38,7 @@ mod stop;
 mod types;
 mod world;
 
+pub use behind::{behind, stand_back};
 pub use config::{
     CLUSTER_ID_BYTES_MAX, Config, ConfigError, Durability, ENTRY_BYTES_MAX,
     PROPOSALS_IN_FLIGHT_MAX, TlsFiles,

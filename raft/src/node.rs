@@ -30,6 +30,7 @@ use crate::log::LogStore;
 use crate::log::store::SledLog;
 use crate::machine::{AnyReply, Erased, ErasedMachine, Machine};
 use crate::net::client::Connector;
+use crate::net::peers::Peers;
 use crate::net::server::{self, Server};
 use crate::net::transfer::Inbox;
 use crate::open::{self, Stored};
@@ -45,6 +46,7 @@ pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) raft: Raft<TypeConfig, Adapter>,
     pub(crate) lease: Arc<LeaseCell>,
+    pub(crate) peers: Arc<Peers>,
     log: LogStore,
     applied: Arc<Applied>,
     fatal: watch::Sender<Option<String>>,
@@ -257,7 +259,7 @@ async fn start(
     if let Some(listener) = listener {
         let gate = u64::try_from(gate.as_nanos()).unwrap_or(u64::MAX);
         let server = Server {
-            peers,
+            peers: Arc::clone(&peers),
             raft: raft.clone(),
             inbox: Inbox::new(snapshots.clone()),
             gate_until: if gate == 0 { 0 } else { config.world.boot_ns().saturating_add(gate) },
@@ -275,6 +277,7 @@ async fn start(
         config,
         raft,
         lease,
+        peers,
         log,
         applied,
         fatal,

@@ -1,8 +1,10 @@
 //! Whether a node can be stopped while the others go on serving.
 //!
 //! Guards: "yes" is said only if a majority of the voters would be left, each heard lately and close
-//! to the end of the log. Only the leader knows that; how others ask it is left to the caller.
+//! to the end of the log. A voter that has died is missed with the next heartbeat, which finds nobody; one that is
+//! silent after a few of them. Only the leader knows that; how others ask it is left to the caller.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::config::CATCH_UP_LAG_MAX;
@@ -10,6 +12,10 @@ use crate::machine::Machine;
 use crate::node::{Node, members_of};
 use crate::status::{Member, Role};
 use crate::types::NodeId;
+
+/// Heartbeats that a voter may leave unanswered before it counts no more. Fewer would doubt a voter whose disk or
+/// core was busy for a moment; more would call a cluster safe for longer that is not.
+const BEATS_UNHEARD_MAX: u32 = 3;
 
 /// Why a node should not be stopped now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -57,17 +63,27 @@ impl<M: Machine> Node<M> {
         let own = inner.config.node_id;
         let members = members_of(&inner.metrics(), own);
         // A voter that is silent for longer than a leader lease campaigns, or is not there.
-        let heard_ms_max = u64::try_from(inner.config.lease().as_millis()).unwrap_or(u64::MAX);
-        judge(&members, own, id, heard_ms_max)
+        let silence_max =
+            inner.config.heartbeat.saturating_mul(BEATS_UNHEARD_MAX).min(inner.config.lease());
+        let heard = Heard {
+            leader: own,
+            ms_max: u64::try_from(silence_max.as_millis()).unwrap_or(u64::MAX),
+            unreached: inner.peers.unreached(),
+        };
+        judge(&members, id, &heard)
     }
 }
 
-fn judge(
-    members: &[Member],
+/// What the leader has heard of others.
+struct Heard {
     leader: NodeId,
-    id: NodeId,
-    heard_ms_max: u64,
-) -> Result<(), StopRefused> {
+    /// Longest silence of a voter that counts.
+    ms_max: u64,
+    /// Voters to which the last question came to nothing.
+    unreached: BTreeSet<NodeId>,
+}
+
+fn judge(members: &[Member], id: NodeId, heard: &Heard) -> Result<(), StopRefused> {
     let voters: Vec<&Member> = members.iter().filter(|member| member.voter).collect();
     if !voters.iter().any(|voter| voter.id == id) {
         return Ok(());
@@ -78,7 +94,7 @@ fn judge(
     let mut missing = String::new();
     let mut left = 0;
     for voter in voters.iter().filter(|voter| voter.id != id) {
-        match lack(voter, leader, heard_ms_max) {
+        match lack(voter, heard) {
             None => left += 1,
             Some(lack) => {
                 let mark = if missing.is_empty() { ':' } else { ',' };
@@ -95,13 +111,16 @@ fn judge(
 }
 
 /// Why a voter does not count; `None` if it does.
-fn lack(voter: &Member, leader: NodeId, heard_ms_max: u64) -> Option<String> {
-    if voter.id == leader {
+fn lack(voter: &Member, heard: &Heard) -> Option<String> {
+    if voter.id == heard.leader {
         return None;
+    }
+    if heard.unreached.contains(&voter.id) {
+        return Some("cannot be reached".to_owned());
     }
     match (voter.heard_ms_ago, voter.lag) {
         (None, _) => Some("is not heard".to_owned()),
-        (Some(ms), _) if ms > heard_ms_max => Some(format!("was last heard {ms} ms ago")),
+        (Some(ms), _) if ms > heard.ms_max => Some(format!("was last heard {ms} ms ago")),
         (Some(_), None) => Some("is at an unknown entry".to_owned()),
         (Some(_), Some(lag)) if lag > CATCH_UP_LAG_MAX => Some(format!("is {lag} entries behind")),
         (Some(_), Some(_)) => None,
@@ -122,7 +141,25 @@ mod tests {
     }
 
     fn may_stop(members: &[Member], id: NodeId) -> Result<(), String> {
-        judge(members, 1, id, 900).map_err(|refused| refused.to_string())
+        may_stop_without(members, &[], id)
+    }
+
+    fn may_stop_without(
+        members: &[Member],
+        unreached: &[NodeId],
+        id: NodeId,
+    ) -> Result<(), String> {
+        let unreached = unreached.iter().copied().collect();
+        let heard = Heard { leader: 1, ms_max: 900, unreached };
+        judge(members, id, &heard).map_err(|refused| refused.to_string())
+    }
+
+    #[test]
+    fn one_that_was_heard_a_moment_ago_and_is_not_there_any_more_counts_no_more() {
+        let refused = may_stop_without(&all_good(), &[3], 2).unwrap_err();
+        assert!(refused.ends_with("node 3 cannot be reached"), "{refused}");
+        assert_eq!(may_stop_without(&all_good(), &[3], 3), Ok(()));
+        assert_eq!(may_stop_without(&all_good(), &[1], 2), Ok(()), "the leader is itself");
     }
 
     #[test]

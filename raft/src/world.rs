@@ -117,7 +117,7 @@ impl World {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, String> {
         match &self.0 {
-            None => crate::compact::behind(work).await,
+            None => crate::behind::behind("raft-snapshot", work).await,
             Some(_) => Ok(work()),
         }
     }

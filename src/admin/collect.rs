@@ -38,6 +38,7 @@ pub fn collect(metrics: &Metrics, node: Option<&MasterNode>, uptime: Duration) -
         let status = node.status();
         collect_state(node, &mut values);
         collect_tiers(node, &mut values);
+        collect_dynamic(node, &mut values);
         collect_pins(node, &mut values);
         collect_leases(node, &mut values);
         collect_work(node, &mut values);
@@ -118,6 +119,34 @@ fn collect_tiers(node: &MasterNode, values: &mut Values) {
         ("master_promotion_candidate_expired_evaluated_total", &stats.expired_tried),
         ("master_promotion_candidate_expired_unevaluated_total", &stats.expired_untried),
         ("master_promotion_candidate_dropped_limit_total", &stats.dropped_limit),
+    ] {
+        values.count(name, counter);
+    }
+}
+
+fn collect_dynamic(node: &MasterNode, values: &mut Values) {
+    node.look(|state: &State| {
+        let (dynamic, counters) = (state.dynamic(), state.dynamic().counters());
+        for (name, value) in [
+            ("replicas", dynamic.replicas() as u64),
+            ("replication_reserved", dynamic.reserved() as u64),
+            ("replication_reserved_total", counters.reserved),
+            ("replication_started_total", counters.started),
+            ("replication_completed_total", counters.completed),
+            ("replication_completed_bytes_total", counters.completed_bytes),
+            ("replication_failed_total", counters.failed),
+            ("replication_expired_total", counters.expired),
+            ("replication_dropped_total", counters.dropped),
+        ] {
+            values.number(format!("master_dynamic_{name}"), value);
+        }
+    });
+    let stats = node.dynamic_stats();
+    for (name, counter) in [
+        ("master_dynamic_replication_hot_total", &stats.hot),
+        ("master_dynamic_replication_planned_total", &stats.planned),
+        ("master_dynamic_replication_unplanned_total", &stats.unplanned),
+        ("master_dynamic_replication_refused_total", &stats.refused),
     ] {
         values.count(name, counter);
     }

@@ -38,9 +38,7 @@ pub fn serve_help() -> String {
         let names = config::flags().filter(|spec| spec.origin == Origin::Peer);
         names.filter(|spec| is_wanted(&spec.status)).map(|spec| spec.name).collect::<Vec<_>>()
     };
-    let later = named(|status| matches!(status, Status::Later));
     let none = named(|status| matches!(status, Status::Meaningless(_)));
-    text.push_str(&paragraph("Accepted for compatibility, not built yet and ignored", &later));
     text.push_str(&paragraph("Accepted for compatibility, without effect here", &none));
     text.push_str("\nOther:\n  --help, --version\n");
     text
@@ -110,8 +108,6 @@ fn status_note(spec: &FlagSpec) -> String {
     match (spec.status, spec.origin) {
         (Status::Built, Origin::Peer) => "honoured".into(),
         (Status::Built, Origin::Own) => "honoured; ours".into(),
-        (Status::Later, Origin::Peer) => "not built yet: named in a warning, ignored".into(),
-        (Status::Later, Origin::Own) => "ours, not built yet: refused".into(),
         (Status::Meaningless(reason), _) => format!("without effect: {reason}"),
         (Status::Refused(instead), _) => format!("refused: {instead}"),
     }

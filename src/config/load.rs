@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::args::{self, Assignment, Question};
 use super::error::ConfigError;
-use super::flags::{self, Origin, Status};
+use super::flags::{self, Status};
 use super::sections::Config;
 use super::{file, validate};
 
@@ -118,7 +118,6 @@ struct Loader {
     config: Config,
     warnings: Vec<String>,
     sources: Vec<String>,
-    later: Vec<&'static str>,
     meaningless: BTreeMap<&'static str, Vec<&'static str>>,
 }
 
@@ -145,39 +144,24 @@ impl Loader {
     fn store(&mut self, one: &Assignment) -> Result<(), ConfigError> {
         let spec = one.spec;
         let place = || one.place.clone();
-        match spec.status {
-            Status::Refused(instead) => {
-                return Err(ConfigError::NotSupported { place: place(), instead: instead.into() });
-            }
-            Status::Later if spec.origin == Origin::Own => {
-                let instead = "it is not built yet, and ignoring it could hurt; remove it".into();
-                return Err(ConfigError::NotSupported { place: place(), instead });
-            }
-            _ => {}
+        if let Status::Refused(instead) = spec.status {
+            return Err(ConfigError::NotSupported { place: place(), instead: instead.into() });
         }
         let warning = spec.set(&mut self.config, &one.value).map_err(|limit| {
             let value = if spec.is_secret { "the value".into() } else { shown(&one.value) };
             ConfigError::BadValue { place: place(), value, limit }
         })?;
         self.warnings.extend(warning);
-        match spec.status {
-            Status::Later if !self.later.contains(&spec.name) => self.later.push(spec.name),
-            Status::Meaningless(reason) => {
-                let names = self.meaningless.entry(reason).or_default();
-                if !names.contains(&spec.name) {
-                    names.push(spec.name);
-                }
+        if let Status::Meaningless(reason) = spec.status {
+            let names = self.meaningless.entry(reason).or_default();
+            if !names.contains(&spec.name) {
+                names.push(spec.name);
             }
-            _ => {}
         }
         Ok(())
     }
 
     fn finish(mut self, unknown: Vec<String>) -> Settings {
-        if !self.later.is_empty() {
-            let names = self.later.join(", ");
-            self.warnings.push(format!("not built yet and ignored: {names}"));
-        }
         for (reason, names) in self.meaningless {
             self.warnings.push(format!("accepted without effect: {} ({reason})", names.join(", ")));
         }

@@ -5,6 +5,7 @@
 //! in silence. Printing is left to `cli`.
 
 mod args;
+mod dynamic;
 mod error;
 mod events;
 mod file;
@@ -17,6 +18,7 @@ mod validate;
 mod value;
 
 pub use args::Question;
+pub use dynamic::{DynamicConfig, DynamicMode};
 pub use error::ConfigError;
 pub use events::{EVENTS_KEPT_MAX, EventsConfig};
 pub(crate) use file::probe;

@@ -46,6 +46,8 @@ pub struct Config {
     pub snapshot: SnapshotConfig,
     /// Disks, and the way to and from them.
     pub tiers: super::tiers::TierConfig,
+    /// Further replicas of objects that are read often.
+    pub dynamic: super::dynamic::DynamicConfig,
     /// Log output.
     pub log: LogConfig,
     /// Events about objects coming and going.

@@ -6,6 +6,7 @@
 pub mod arrivals;
 pub mod clock;
 pub mod evictor;
+pub mod heat;
 pub mod liveness;
 pub mod promotion;
 pub mod sweeper;
@@ -14,6 +15,7 @@ use parking_lot::Mutex;
 use std::time::Duration;
 
 use crate::model::{Deadline, Millis, Ttl};
+use heat::HeatDesk;
 use liveness::Liveness;
 use promotion::PromotionDesk;
 
@@ -30,6 +32,8 @@ pub struct LeaderContext {
     pub liveness: Mutex<Liveness>,
     /// Which objects should come back to memory.
     pub promotions: Mutex<PromotionDesk>,
+    /// Which objects should have one more replica in memory.
+    pub heat: Mutex<HeatDesk>,
 }
 
 impl LeaderContext {
@@ -47,6 +51,7 @@ impl LeaderContext {
             no_removal_before: now.after(lease_ttl_max),
             liveness: Mutex::new(Liveness::new(heard, client_ttl)),
             promotions: Mutex::default(),
+            heat: Mutex::default(),
         }
     }
 }

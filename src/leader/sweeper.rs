@@ -47,8 +47,9 @@ pub fn plan(state: &State, now: Millis, rules: &SweepRules) -> Option<Sweep> {
         .tiers()
         .oldest()
         .is_some_and(|start| start.0.saturating_add(release_timeout_ms) <= now.0);
+    let is_reservation_due = state.dynamic().next_expiry().is_some_and(|at| at <= now);
     let is_work_due = is_write_due || is_transfer_due || is_task_due || is_tier_job_due;
-    let is_due = is_work_due || is_discard_due || is_grace_over;
+    let is_due = is_work_due || is_reservation_due || is_discard_due || is_grace_over;
     let (items_max, tasks) = (ITEMS_MAX, rules.tasks);
     is_due.then_some(Sweep { pins_until: Millis(0), items_max, release_timeout_ms, tasks })
 }

@@ -5,6 +5,7 @@
 
 mod drain;
 pub mod drive;
+pub mod dynamic;
 pub mod error;
 pub mod evict;
 pub mod feed;
@@ -41,7 +42,7 @@ use crate::state::{Reply, State};
 use drive::Drive;
 use error::NodeError;
 use machine::StoreMachine;
-pub use mooncake_ha_raft::Role;
+pub use mooncake_ha_raft::{Role, behind, stand_back};
 use propose::{Packer, ProposeStats, Proposer};
 pub(crate) use regex::probe;
 use settings::NodeSettings;
@@ -80,6 +81,7 @@ struct Inner {
     quota: quota::QuotaRoom,
     policies: tenants::PolicyDesk,
     promotions: tiers::PromotionStats,
+    dynamic: dynamic::DynamicStats,
     has_loops: bool,
 }
 
@@ -129,6 +131,7 @@ impl MasterNode {
             quota: quota::QuotaRoom::default(),
             policies: tenants::PolicyDesk::default(),
             promotions: tiers::PromotionStats::default(),
+            dynamic: dynamic::DynamicStats::default(),
             has_loops,
         };
         let node = MasterNode { inner: Arc::new(inner) };

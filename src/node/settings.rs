@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::alloc::Strategy;
-use crate::config::{AllocationStrategy, Config, PPM_WHOLE, SHARED_BYTES_UNLIMITED};
+use crate::config::{AllocationStrategy, Config, DynamicMode, PPM_WHOLE, SHARED_BYTES_UNLIMITED};
 use crate::leader::evictor::EvictionRules;
+use crate::leader::heat::HeatRules;
 use crate::model::{PinLimits, Ttl};
 use crate::state::command::WriteRules;
 use crate::state::tasks::TaskRules;
@@ -46,6 +47,31 @@ pub struct NodeSettings {
     pub events_kept: Option<usize>,
     /// Disks, and the way to and from them.
     pub tiers: TierSettings,
+    /// Further replicas of objects that are read often; `None` if there are none.
+    pub dynamic: Option<DynamicSettings>,
+}
+
+/// When an object gets a further replica.
+#[derive(Clone, Copy, Debug)]
+pub struct DynamicSettings {
+    /// Whether it does, or it is only said so.
+    pub is_enforced: bool,
+    /// When an object is hot.
+    pub heat: HeatRules,
+    /// Readable replicas in memory that an object may have.
+    pub replicas_max: u64,
+}
+
+impl DynamicSettings {
+    fn new(config: &Config) -> Option<Self> {
+        let dynamic = &config.dynamic;
+        let window = Duration::from_secs(u64::from(dynamic.window_sec));
+        (dynamic.mode != DynamicMode::Off).then(|| DynamicSettings {
+            is_enforced: dynamic.mode == DynamicMode::Enforce,
+            heat: HeatRules { window, hits: dynamic.hits() },
+            replicas_max: dynamic.replicas_max,
+        })
+    }
 }
 
 /// Whether tenants are kept apart, and where their policies come from.
@@ -164,6 +190,7 @@ impl NodeSettings {
                 policy_file: config.tenants.policy_file(),
             },
             tiers: TierSettings::new(config),
+            dynamic: DynamicSettings::new(config),
             tasks: TaskSettings {
                 pending_max: config.tasks.pending_max,
                 processing_max: config.tasks.processing_max,

@@ -1,13 +1,15 @@
 //! The same clean-up as `te_cleanup.rs` at an HTTP metadata server that is deployed by itself (behaviour 13.4).
 //!
 //! It is found where the peer looks: `MOONCAKE_TE_META_DATA_SERVER`, else `metadata_server` of the JSON file that
-//! `MOONCAKE_CONFIG_PATH` names. Nobody waits for it: what it does not answer to in time is given up and said.
+//! `MOONCAKE_CONFIG_PATH` names. Nobody waits for it: what it does not answer to in time is given up and said. An
+//! `https://` server must have a certificate that this machine trusts.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use percent_encoding::percent_encode;
 use tokio::sync::Semaphore;
+use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 
 use super::te_cleanup::{ENCODED, plain_keys};
 
@@ -41,12 +43,14 @@ fn in_file(path: &str) -> Option<String> {
     Some(page.get("metadata_server")?.as_str()?.to_owned())
 }
 
-/// Errors: it is not an `http://` address; clients then use another kind of server, which cleans up by itself.
+/// Errors: it is not an `http://` or `https://` address; clients then use another kind of server, which cleans up
+/// by itself.
 fn usable(url: &str) -> Result<Arc<str>, String> {
-    match url.starts_with("http://") {
+    match url.starts_with("http://") || url.starts_with("https://") {
         true => Ok(Arc::from(url)),
         false => Err(format!(
-            "metadata of lost clients is not removed at {url}: only http:// addresses can be asked"
+            "metadata of lost clients is not removed at {url}: only http:// and https:// addresses can be \
+             asked"
         )),
     }
 }
@@ -83,6 +87,7 @@ fn delete(urls: &[String]) -> Result<(), String> {
     let config = ureq::Agent::config_builder()
         .timeout_global(Some(ANSWER_MAX))
         .http_status_as_error(false)
+        .tls_config(tls())
         .build();
     let agent: ureq::Agent = config.into();
     for url in urls {
@@ -90,6 +95,16 @@ fn delete(urls: &[String]) -> Result<(), String> {
         agent.delete(url).call().map_err(|error| format!("{url}: {error}"))?;
     }
     Ok(())
+}
+
+/// Encryption by rustls, as everywhere here, with the certificates of this machine.
+fn tls() -> TlsConfig {
+    let crypto = Arc::new(rustls::crypto::ring::default_provider());
+    TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .root_certs(RootCerts::PlatformVerifier)
+        .unversioned_rustls_crypto_provider(crypto)
+        .build()
 }
 
 #[cfg(test)]
@@ -103,9 +118,11 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_http_is_used_and_a_file_names_the_server() {
-        assert!(usable("http://h:1/metadata").is_ok());
-        for other in ["etcd://h:1", "https://h/metadata", "P2PHANDSHAKE"] {
+    fn only_http_is_used_and_a_file_names_the_server() {
+        for url in ["http://h:1/metadata", "https://h/metadata"] {
+            assert!(usable(url).is_ok(), "{url}");
+        }
+        for other in ["etcd://h:1", "redis://h:1", "P2PHANDSHAKE"] {
             assert!(usable(other).unwrap_err().contains(other));
         }
         let dir = tempfile::tempdir().unwrap();

@@ -107,6 +107,7 @@ impl MasterNode {
 
     /// Takes note of a read that found these replicas.
     pub fn note_read(&self, tenant: &Tenant, key: &[u8], found: &[Descriptor]) {
+        self.note_heat(tenant, key, found);
         let Some(rules) = self.settings().tiers.promotion else { return };
         let is_memory = |d: &Descriptor| matches!(d.location, Location::Memory { .. });
         let is_local = |d: &Descriptor| matches!(d.location, Location::LocalDisk { .. });

@@ -12,6 +12,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::MasterNode;
 use super::drain::DRAIN_INTERVAL;
+use super::dynamic::DYNAMIC_INTERVAL;
 use super::error::NodeError;
 use super::tiers::{LOST_FILES_INTERVAL, PROMOTION_INTERVAL};
 use crate::leader::LeaderContext;
@@ -97,6 +98,9 @@ impl MasterNode {
         if self.settings().tiers.promotion.is_some() {
             loops.spawn(self.clone().every(PROMOTION_INTERVAL, Work::Promote));
         }
+        if self.settings().dynamic.is_some() {
+            loops.spawn(self.clone().every(DYNAMIC_INTERVAL, Work::Replicate));
+        }
         loops.spawn(self.clone().evict_while_leading());
     }
 
@@ -128,6 +132,7 @@ impl MasterNode {
                 Work::LostFiles => self.drop_lost_files().await,
                 Work::Promote => self.promote_wished().await,
                 Work::Drain => self.step_drains().await,
+                Work::Replicate => self.replicate_hot().await,
             };
             // Lost leadership ends the loop from outside; anything else is tried again next time.
             if let Err(error) = done {
@@ -229,4 +234,5 @@ enum Work {
     LostFiles,
     Promote,
     Drain,
+    Replicate,
 }

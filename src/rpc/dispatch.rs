@@ -4,14 +4,13 @@ use super::Service;
 use super::handlers::{
     disk, nof, promotion, read, regex, remove, segment, session, task, transfer, upsert, write,
 };
+use super::not_built::Refuse;
 use super::older::dispatch_older;
 use super::tally::Tally;
-use crate::model::ErrorCode;
 use crate::node::error::NodeError;
 use crate::wire::Function;
-use crate::wire::call::Call;
-use crate::wire::call::{decode_request, encode_refusal, encode_response, encode_rpc_error};
-use crate::wire::calls::{self, CallVisitor, with_call};
+use crate::wire::call::{decode_request, encode_response, encode_rpc_error};
+use crate::wire::calls::{self, with_call};
 use crate::wire::frame::{RequestHead, RpcError};
 use crate::wire::older::Release;
 
@@ -140,27 +139,4 @@ async fn refuse(
     service.not_built.note(function, service.node.clock().monotonic());
     with_call(function, Refuse { sequence: head.sequence, body, out });
     Ok(())
-}
-
-/// What the peer's release answers to calls that need a pool of NVMe-oF segments.
-const REFUSAL: ErrorCode = ErrorCode::UnavailableInCurrentMode;
-
-/// Refuses a call whose behaviour this build does not have, in the call's normal response form.
-struct Refuse<'a> {
-    sequence: u32,
-    body: &'a [u8],
-    out: &'a mut Vec<u8>,
-}
-
-impl CallVisitor for Refuse<'_> {
-    type Output = ();
-
-    fn visit<C: Call>(self) {
-        match decode_request::<C>(self.body) {
-            Ok(request) => {
-                encode_refusal::<C>(self.sequence, &request, REFUSAL, self.out);
-            }
-            Err(_) => encode_rpc_error(self.sequence, RpcError::InvalidArguments, self.out),
-        }
-    }
 }

@@ -3,7 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::wire::Function;
+use crate::model::ErrorCode;
+use crate::wire::call::{decode_request, encode_refusal, encode_rpc_error};
+use crate::wire::calls::CallVisitor;
+use crate::wire::frame::RpcError;
+use crate::wire::{Call, Function};
 
 /// At most one line in this time.
 const LINE_INTERVAL: Duration = Duration::from_secs(60);
@@ -30,6 +34,32 @@ impl NotBuilt {
             tracing::warn!(%function, refused, "call refused: there is no NVMe-oF pool");
         } else if swapped.is_ok() {
             self.next_line_ms.store(due, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What the peer's release answers to calls that need a pool of NVMe-oF segments.
+const REFUSAL: ErrorCode = ErrorCode::UnavailableInCurrentMode;
+
+/// Refuses a call whose behaviour this build does not have, in the call's normal response form.
+pub struct Refuse<'a> {
+    /// The request's number.
+    pub sequence: u32,
+    /// Its bytes.
+    pub body: &'a [u8],
+    /// Where the answer goes.
+    pub out: &'a mut Vec<u8>,
+}
+
+impl CallVisitor for Refuse<'_> {
+    type Output = ();
+
+    fn visit<C: Call>(self) {
+        match decode_request::<C>(self.body) {
+            Ok(request) => {
+                encode_refusal::<C>(self.sequence, &request, REFUSAL, self.out);
+            }
+            Err(_) => encode_rpc_error(self.sequence, RpcError::InvalidArguments, self.out),
         }
     }
 }

@@ -4,15 +4,14 @@ use std::sync::atomic::Ordering;
 
 use super::Service;
 use super::handlers::{promotion, read, regex, transfer, upsert, write};
+use super::not_built::Refuse;
 use super::tally::Tally;
-use crate::model::ErrorCode;
 use crate::node::error::NodeError;
-use crate::wire::call::{decode_request, encode_refusal, encode_response, encode_rpc_error};
-use crate::wire::calls::CallVisitor;
+use crate::wire::Function;
+use crate::wire::call::{decode_request, encode_response, encode_rpc_error};
 use crate::wire::frame::{RequestHead, RpcError};
 use crate::wire::older::calls::{self, with_older_call};
 use crate::wire::older::{FromOlder, ToOlder};
-use crate::wire::{Call, Function};
 
 macro_rules! routes {
     ($service:ident, $head:ident, $body:ident, $out:ident, $function:ident;
@@ -67,24 +66,4 @@ pub async fn dispatch_older(
     }
     service.metrics.older_calls.fetch_add(1, Ordering::Relaxed);
     Ok(true)
-}
-
-/// Refuses a call whose behaviour this build does not have, in the form of the release.
-struct Refuse<'a> {
-    sequence: u32,
-    body: &'a [u8],
-    out: &'a mut Vec<u8>,
-}
-
-impl CallVisitor for Refuse<'_> {
-    type Output = ();
-
-    fn visit<C: Call>(self) {
-        match decode_request::<C>(self.body) {
-            Ok(request) => {
-                encode_refusal::<C>(self.sequence, &request, ErrorCode::NotSupported, self.out);
-            }
-            Err(_) => encode_rpc_error(self.sequence, RpcError::InvalidArguments, self.out),
-        }
-    }
 }

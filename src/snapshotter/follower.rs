@@ -13,10 +13,10 @@ use mooncake_ha_snapshot::Catalog;
 use serde::Deserialize;
 use ureq::Agent;
 
-use super::behind::stand_back;
+use super::THREAD;
 use super::desk::{CALL_PERIOD, Offer, Written};
 use crate::config::Secret;
-use crate::node::MasterNode;
+use crate::node::{MasterNode, stand_back};
 use crate::state::image::{LEASE_BYTES_MAX, Leases};
 
 /// How long a call may take; a table of leases is the largest answer.
@@ -145,7 +145,7 @@ impl Worker {
         let (worker, is_wanted) = (Arc::clone(self), Arc::new(AtomicBool::new(true)));
         let (ticket, wanted) = (offer.ticket, Arc::clone(&is_wanted));
         let write = move || worker.carry_out(&offer, &leader, &wanted);
-        let thread = std::thread::Builder::new().name("mooncake-ha-write".into()).spawn(write);
+        let thread = std::thread::Builder::new().name(THREAD.into()).spawn(write);
         match thread {
             Ok(thread) => Some(Job { ticket, is_wanted, thread }),
             Err(error) => {

@@ -6,7 +6,6 @@
 //! entries, everything else happens on a thread that stands back behind all others. What the files hold is left to
 //! `state::image`, how they become visible and when they go to the snapshot crate's catalog.
 
-mod behind;
 mod desk;
 mod follower;
 
@@ -26,12 +25,14 @@ use crate::backup::{self, BackupError};
 use crate::clock::Clock;
 use crate::config::{Config, Secret, SnapshotTaker};
 use crate::metrics::Metrics;
-use crate::node::MasterNode;
 use crate::node::error::NodeError;
-use behind::behind;
+use crate::node::{MasterNode, behind};
 use desk::{Desk, Order};
 pub use desk::{Offer, Written};
 pub use follower::Follower;
+
+/// Name of the threads that write.
+const THREAD: &str = "mooncake-ha-write";
 
 /// How often the leader looks whether a follower that writes is still there.
 const WATCH_PERIOD: Duration = Duration::from_millis(500);
@@ -204,8 +205,8 @@ impl Snapshotter {
         let (catalog, keep, clock) =
             (Arc::clone(&self.catalog), self.keep, Arc::clone(&self.clock));
         // It may read a whole snapshot before it lets an older one go.
-        let retired = behind(move || catalog.retire(keep, clock.wall().0)).await;
-        match retired {
+        let retired = behind(THREAD, move || catalog.retire(keep, clock.wall().0)).await;
+        match retired.and_then(|retired| retired.map_err(|error| error.to_string())) {
             Ok(retired) if !retired.old.is_empty() => {
                 tracing::info!(removed = ?retired.old, "older catalog snapshots were removed");
             }
@@ -301,7 +302,7 @@ impl Snapshotter {
         let freezing = node.clone();
         let frozen = blocking(move || Ok::<_, std::convert::Infallible>(freezing.freeze())).await;
         let frozen = frozen.map_err(SnapshotterError::Failed)?;
-        let taken = behind(move || {
+        let taken = behind(THREAD, move || {
             let go_on = || clock.monotonic() < deadline;
             let (objects, next_replica_id) = (frozen.objects(), frozen.next_replica_id());
             let payloads = frozen.payloads(applied_index, status.term, None)?;
@@ -314,7 +315,8 @@ impl Snapshotter {
             let taken = Taken { id, applied_index, took_ms: 0, objects, bytes, written_by };
             Ok::<_, snapshot::SnapshotError>(Shot { taken, next_replica_id })
         });
-        let mut shot = taken.await.map_err(SnapshotterError::Failed)?;
+        let taken = taken.await.and_then(|taken| taken.map_err(|error| error.to_string()));
+        let mut shot = taken.map_err(SnapshotterError::Failed)?;
         shot.taken.took_ms = self.ms_since(started);
         Ok(shot)
     }

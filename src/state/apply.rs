@@ -4,6 +4,7 @@
 //! an error: only an entry that cannot be understood is one, and it stops the node.
 
 use super::command::{Command, Entry, Stamp};
+use super::dynamic::command::DynamicToken;
 use super::leadership::Leadership;
 use super::reply::Reply;
 use super::{State, encode};
@@ -40,6 +41,7 @@ impl State {
     }
 
     fn apply_command(&mut self, command: &Command, rng: &mut Rng) -> Reply {
+        let plain = DynamicToken::default();
         match command {
             Command::Noop => Reply::Done,
             Command::PutStart(start) => Reply::Starts(self.put_start(start, rng)),
@@ -79,9 +81,11 @@ impl State {
                 }
                 Reply::Done
             }
-            Command::TransferStart(start) => Reply::Transfer(self.transfer_start(start, rng)),
-            Command::TransferEnd(end) => Reply::Outcome(self.transfer_end(end)),
-            Command::TaskCreate(create) => Reply::Task(self.create_task(create, rng)),
+            Command::TransferStart(start) => {
+                Reply::Transfer(self.transfer_start(start, plain, rng))
+            }
+            Command::TransferEnd(end) => Reply::Outcome(self.transfer_end(end, plain)),
+            Command::TaskCreate(create) => Reply::Task(self.create_task(create, plain, rng)),
             Command::TasksFetch(fetch) => Reply::Tasks(self.fetch_tasks(fetch)),
             Command::Evict(evict) => Reply::Evicted(self.evict(evict)),
             Command::SweepPins(sweep) => Reply::Swept(self.sweep_some_pins(sweep)),
@@ -102,6 +106,7 @@ impl State {
             Command::Tenants(change) => Reply::Outcome(self.change_tenants(change)),
             Command::Tier(command) => self.tier(command, rng),
             Command::Drain(command) => Reply::Outcome(self.drain_job(command, rng)),
+            Command::Dynamic(command) => self.replicate(command, rng),
         }
     }
 }

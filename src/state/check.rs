@@ -95,6 +95,9 @@ impl State {
         for finding in self.check_tenants(&recount.usage) {
             recount.expect(false, || finding);
         }
+        for finding in self.check_dynamic() {
+            recount.expect(false, || finding);
+        }
         for finding in self.check_groups(&recount.groups) {
             recount.expect(false, || finding);
         }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::disk::command::TierCommand;
 use super::drain::DrainCommand;
+use super::dynamic::command::DynamicCommand;
 use super::evict::Evict;
 use super::guard::Published;
 use super::leadership::Leadership;
@@ -322,6 +323,8 @@ pub enum Command {
     Tier(TierCommand),
     /// Changes drain jobs.
     Drain(DrainCommand),
+    /// Gives hot objects further replicas.
+    Dynamic(DynamicCommand),
 }
 
 impl Command {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::State;
 use super::command::Key;
+use super::dynamic::command::DynamicToken;
 use super::put::NO_OWNER;
 use super::tasks::{TaskCreate, TaskStatus};
 use super::transfer::TransferKind;
@@ -381,7 +382,7 @@ impl State {
                 pending_max: step.tasks_pending_max,
             };
             let size = self.size_of(unit);
-            if self.create_task(&create, rng).is_ok() {
+            if self.create_task(&create, DynamicToken::default(), rng).is_ok() {
                 job.status = JobStatus::Running;
                 "objects are being moved".clone_into(&mut job.message);
                 job.active.insert(planned.task, ActiveMove { unit: unit.clone(), size });

@@ -17,6 +17,7 @@ pub mod deadlines;
 pub mod discards;
 pub mod disk;
 pub mod drain;
+pub mod dynamic;
 pub mod encode;
 pub mod evict;
 pub mod groups;
@@ -51,6 +52,7 @@ use deadlines::DeadlineIndex;
 use discards::Discards;
 use disk::Tiers;
 use drain::DrainTable;
+use dynamic::DynamicTable;
 use groups::GroupName;
 use guard::Guard;
 use interner::Interner;
@@ -133,6 +135,8 @@ pub struct State {
     tiers: Tiers,
     /// Replicated. Jobs that empty segments.
     drains: DrainTable,
+    /// Replicated. Further replicas of hot objects.
+    dynamic: DynamicTable,
     /// Derived. Invariant: holds exactly the (deadline, object) of every object with a committed pin.
     deadlines: DeadlineIndex,
     /// Derived. Invariant: every object in progress, by the start and first replica of its write.
@@ -174,6 +178,7 @@ impl Default for State {
             ledger: Ledger::default(),
             tiers: Tiers::default(),
             drains: DrainTable::default(),
+            dynamic: DynamicTable::default(),
             deadlines: DeadlineIndex::default(),
             writes: BTreeMap::new(),
             totals: Totals::default(),

@@ -64,6 +64,8 @@ pub struct Swept {
     pub segments_unmounted: u64,
     /// Offloads and promotions dropped.
     pub tier_jobs_dropped: u64,
+    /// Reservations of dynamic replication that nobody used.
+    pub reservations_expired: u64,
 }
 
 /// What became of a metadata value.

@@ -141,6 +141,9 @@ impl State {
         ];
         self.note_presence(object, gone, media);
         self.tiers.settle_file(object, before.file, after.file);
+        if after.keys > 0 {
+            self.settle_copies(object);
+        }
         let totals = &mut self.totals;
         // Unsigned wrap-around cancels out: the sum of all settled differences is the true total.
         let shift = |total: &mut u64, before: u64, after: u64| {
@@ -188,7 +191,8 @@ impl State {
         let (nodes, after, group) = (memory_nodes(&heir), Footprint::of(&heir), heir.group);
         let old = self.view.table.swap(object, heir)?;
         self.settle(object, Some(&old), Footprint::of(&old), Footprint::ABSENT);
-        self.transfers.remove(object);
+        let transfer = self.transfers.remove(object);
+        self.forget_dynamic(object, transfer.as_ref());
         self.forget_tiers(object);
         self.leave_group(old.group, object);
         self.join_group(group, object);
@@ -245,7 +249,8 @@ impl State {
         let Some(Some(hash)) = hash else { return false };
         let Some(erased) = self.view.table.remove(object, hash) else { return false };
         self.settle(object, Some(&erased), Footprint::of(&erased), Footprint::ABSENT);
-        self.transfers.remove(object);
+        let transfer = self.transfers.remove(object);
+        self.forget_dynamic(object, transfer.as_ref());
         self.forget_tiers(object);
         let until = self.saved_until(&erased).or(leased_until);
         self.forget_shortened(&erased);

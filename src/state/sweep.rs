@@ -16,6 +16,7 @@ impl State {
         self.sweep_writes(sweep, &mut swept);
         swept.transfers_dropped += self.sweep_transfers(sweep.items_max, sweep.release_timeout_ms);
         swept.tier_jobs_dropped += self.sweep_tiers(sweep.items_max, sweep.release_timeout_ms);
+        swept.reservations_expired += self.sweep_reservations(sweep.items_max);
         swept.tasks_failed += self.sweep_tasks(&sweep.tasks, sweep.items_max);
         self.sweep_discards(sweep.items_max, &mut swept);
         self.sweep_grace(&mut swept);

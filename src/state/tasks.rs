@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::State;
 use super::command::Key;
+use super::dynamic::command::DynamicToken;
 use super::table::table_hash;
 use super::transfer::TransferKind;
 use crate::alloc::Rng;
@@ -182,6 +183,14 @@ impl TaskTable {
         });
     }
 
+    /// Fails a task if it still waits.
+    pub(super) fn fail_waiting(&mut self, id: TaskId, message: &str, now: Millis) {
+        let number = self.by_id.get(&id).copied().filter(|number| self.pending.contains(number));
+        if let Some(number) = number {
+            self.end(number, TaskStatus::Failed, message, now);
+        }
+    }
+
     fn forget_oldest_finished(&mut self) {
         let Some((_, number)) = self.finished.pop_first() else { return };
         if let Some(task) = self.tasks.remove(&number) {
@@ -252,10 +261,11 @@ impl State {
     /// `InvalidParams` for a target that is not mounted; `UnavailableInCurrentStatus`; `InternalError` without
     /// a replica in memory. A move: `ObjectNotFound`; `InvalidParams` for a move onto itself or an unmounted
     /// target; `UnavailableInCurrentStatus`; `InvalidParams` without a replica on the source. Both:
-    /// `TaskPendingLimitExceeded`.
+    /// `TaskPendingLimitExceeded`. `token` is what the client will have to name, all zeros for nothing.
     pub(super) fn create_task(
         &mut self,
         create: &TaskCreate,
+        token: DynamicToken,
         rng: &mut Rng,
     ) -> Result<TaskId, ErrorCode> {
         let tenant = create.tenant.clone().unwrap_or_default();
@@ -285,7 +295,7 @@ impl State {
             id: create.id,
             kind: create.kind,
             status: TaskStatus::Pending,
-            payload: payload(create, &tenant, &mounted.segment.name),
+            payload: payload(create, &tenant, &mounted.segment.name, token),
             created: self.clock,
             updated: self.clock,
             message: String::new(),
@@ -383,7 +393,7 @@ impl State {
     }
 }
 
-/// Members in the order of wire protocol 6.5. The last three are those of dynamic replicas: always 0.
+/// Members in the order of wire protocol 6.5. The last three are those of dynamic replicas, else 0.
 #[derive(Serialize)]
 struct CopyPayload<'a> {
     tenant_id: &'a str,
@@ -403,7 +413,7 @@ struct MovePayload<'a> {
     target: &'a str,
 }
 
-fn payload(create: &TaskCreate, tenant: &Tenant, source: &str) -> String {
+fn payload(create: &TaskCreate, tenant: &Tenant, source: &str, token: DynamicToken) -> String {
     let key = String::from_utf8_lossy(&create.key.0);
     let text = match create.kind {
         TransferKind::Copy => serde_json::to_string(&CopyPayload {
@@ -411,9 +421,9 @@ fn payload(create: &TaskCreate, tenant: &Tenant, source: &str) -> String {
             key: &key,
             source,
             targets: &create.targets,
-            dynamic_replication_lease_id_high: 0,
-            dynamic_replication_lease_id_low: 0,
-            dynamic_replication_version_epoch: 0,
+            dynamic_replication_lease_id_high: token.lease.first,
+            dynamic_replication_lease_id_low: token.lease.second,
+            dynamic_replication_version_epoch: token.epoch,
         }),
         TransferKind::Move => serde_json::to_string(&MovePayload {
             tenant_id: tenant.name(),

@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use super::State;
 use super::allocate::SegmentPool;
 use super::command::Key;
+use super::dynamic::command::DynamicToken;
 use super::put::KeyAt;
 use crate::alloc::{Rng, allocate_on};
 use crate::model::{
@@ -69,7 +70,8 @@ pub struct TransferEnd {
     pub kind: TransferKind,
     /// Whether it worked.
     pub verdict: TransferVerdict,
-    /// Whether the caller names a dynamic replica, of which there are none.
+    /// Whether the caller names a dynamic replica without saying which. Only entries of before dynamic
+    /// replication do; since then the token is told beside this.
     pub is_dynamic: bool,
     /// How long the memory of a moved replica stays reserved for those who still read it.
     pub release_timeout_ms: u64,
@@ -99,6 +101,8 @@ pub struct Transfer {
     pub targets: Vec<ReplicaId>,
     /// When it started.
     pub started: Millis,
+    /// What its end must name, too; all zeros for one that was not reserved.
+    pub token: DynamicToken,
 }
 
 /// Every open transfer.
@@ -127,6 +131,12 @@ impl Transfers {
     /// The transfer of an object.
     pub fn get(&self, object: ObjectRef) -> Option<&Transfer> {
         self.by_object.get(&object)
+    }
+
+    /// Sets the token of a transfer that an image has told of before.
+    pub(super) fn set_token(&mut self, object: ObjectRef, token: DynamicToken) -> bool {
+        let found = self.by_object.get_mut(&object);
+        found.map(|transfer| transfer.token = token).is_some()
     }
 
     /// The oldest transfer.
@@ -162,12 +172,14 @@ impl State {
     }
 
     /// Errors, checked in this order: `InvalidParams` for a move onto itself; `TenantNotRegistered`;
-    /// `SegmentNotFound` or `UnavailableInCurrentStatus` for a target; `ObjectNotFound`; `ObjectHasReplicationTask`;
+    /// `SegmentNotFound` or `UnavailableInCurrentStatus` for a target; `ObjectNotFound`; `ObjectHasReplicationTask`,
+    /// for a copy also while one of the object is reserved;
     /// `ReplicaNotFound` without a COMPLETE replica on the source; `TenantQuotaExceeded`; `NoAvailableHandle` if a
     /// target is full.
     pub(super) fn transfer_start(
         &mut self,
         start: &TransferStart,
+        token: DynamicToken,
         rng: &mut Rng,
     ) -> Result<TransferStarted, ErrorCode> {
         let is_onto_itself = start.targets.contains(&start.source);
@@ -181,7 +193,8 @@ impl State {
         }
         let at = KeyAt::new(&tenant, &start.key.0);
         let object = self.open_for_write(at).ok_or(ErrorCode::ObjectNotFound)?;
-        if self.has_transfer(object) {
+        let is_copy = start.kind == TransferKind::Copy;
+        if self.has_transfer(object) || (is_copy && self.is_reserved(object)) {
             return Err(ErrorCode::ObjectHasReplicationTask);
         }
         let (source, size) = self.find_source(object, &start.source)?;
@@ -195,6 +208,7 @@ impl State {
                 source,
                 targets: targets.iter().map(|replica| replica.id).collect(),
                 started: self.clock,
+                token,
             },
         );
         self.attach(object, source, targets)
@@ -222,7 +236,12 @@ impl State {
             .is_some_and(|mounted| mounted.status.is_readable() && &*mounted.segment.name == name)
     }
 
-    fn find_source(&self, object: ObjectRef, name: &str) -> Result<(ReplicaId, u64), ErrorCode> {
+    /// The replica to read on a segment of that name, and its bytes. Errors: `ReplicaNotFound`.
+    pub(super) fn find_source(
+        &self,
+        object: ObjectRef,
+        name: &str,
+    ) -> Result<(ReplicaId, u64), ErrorCode> {
         let find = |object: &Object| {
             let mut complete = object.replicas.iter().filter(|replica| replica.is_complete());
             let source = complete.find(|replica| self.is_on(replica, name))?;
@@ -300,9 +319,13 @@ impl State {
     }
 
     /// Errors, checked in this order: `ObjectNotFound`, `ObjectNoReplicationTask`, `IllegalClient`,
-    /// `InvalidParams` if it is the other kind, `InvalidVersion` for a dynamic replica's. `ReplicaIsGone` means
-    /// that the transfer is over and not everything could be kept.
-    pub(super) fn transfer_end(&mut self, end: &TransferEnd) -> Result<(), ErrorCode> {
+    /// `InvalidParams` if it is the other kind, `InvalidVersion` for another token than that of its start.
+    /// `ReplicaIsGone` means that the transfer is over and not everything could be kept.
+    pub(super) fn transfer_end(
+        &mut self,
+        end: &TransferEnd,
+        token: DynamicToken,
+    ) -> Result<(), ErrorCode> {
         let tenant = end.tenant.clone().unwrap_or_default();
         let at = KeyAt::new(&tenant, &end.key.0);
         let object = self.open_for_write(at).ok_or(ErrorCode::ObjectNotFound)?;
@@ -313,13 +336,31 @@ impl State {
         if transfer.kind != end.kind {
             return Err(ErrorCode::InvalidParams);
         }
-        if end.is_dynamic {
+        if end.is_dynamic || transfer.token != token {
             return Err(ErrorCode::InvalidVersion);
         }
         let Some(transfer) = self.transfers.remove(object) else {
             return Err(ErrorCode::ObjectNoReplicationTask);
         };
-        let is_source_there = self.release_source(object, &transfer);
+        let ended = self.finish_transfer(object, &transfer, end);
+        if token != DynamicToken::default() {
+            let made = if ended.is_ok() && end.verdict == TransferVerdict::Done {
+                transfer.targets.as_slice()
+            } else {
+                &[]
+            };
+            self.note_dynamic_end(object, made);
+        }
+        ended
+    }
+
+    fn finish_transfer(
+        &mut self,
+        object: ObjectRef,
+        transfer: &Transfer,
+        end: &TransferEnd,
+    ) -> Result<(), ErrorCode> {
+        let is_source_there = self.release_source(object, transfer);
         if end.verdict == TransferVerdict::Revoked || !is_source_there {
             // The caller says that it does not write any more, so the memory is free at once.
             self.drop_replicas(object, |replica| transfer.targets.contains(&replica.id));
@@ -327,7 +368,7 @@ impl State {
             let is_revoked = end.verdict == TransferVerdict::Revoked;
             return if is_revoked { Ok(()) } else { Err(ErrorCode::ReplicaIsGone) };
         }
-        self.complete_targets(object, &transfer)?;
+        self.complete_targets(object, transfer)?;
         if transfer.kind == TransferKind::Move {
             let release_at = Millis(self.clock.0.saturating_add(end.release_timeout_ms));
             self.discard_replicas(object, release_at, |replica| replica.id == transfer.source);
@@ -385,6 +426,9 @@ impl State {
             let Some(transfer) = self.transfers.remove(object) else { return dropped };
             self.release_source(object, &transfer);
             self.discard_replicas(object, release_at, |r| transfer.targets.contains(&r.id));
+            if transfer.token != DynamicToken::default() {
+                self.note_dynamic_end(object, &[]);
+            }
             self.erase_if_gone(object);
             dropped += 1;
         }

@@ -24,6 +24,7 @@ mod house;
 mod partition;
 mod restore;
 mod scenarios;
+mod scenarios_dynamic;
 mod scenarios_tenants;
 mod scenarios_tiers;
 mod scenarios_transfer;

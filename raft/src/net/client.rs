@@ -207,7 +207,10 @@ impl Connection {
             pool.give(wire);
             Ok(reply)
         };
-        timeout(deadline, asked).await.map_err(|_| std::io::Error::from(timed_out()))?
+        let asked = timeout(deadline, asked).await;
+        let answer = asked.map_err(|_| std::io::Error::from(timed_out())).flatten();
+        self.peers.note_reached(self.to, answer.is_ok());
+        answer
     }
 
     async fn ask_for<T: serde::de::DeserializeOwned>(

@@ -4,7 +4,7 @@
 //! with it its votes, and whoever does not know the secret are refused, with a reason that an
 //! operator can act on. Leaves to `client.rs` and `server.rs` the sockets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +36,8 @@ pub(crate) struct Peers {
     file: PathBuf,
     pools: Mutex<BTreeMap<NodeId, Arc<Pool>>>,
     complaints: Mutex<BTreeMap<NodeId, Instant>>,
+    /// Peers to which the last question came to nothing.
+    unreached: Mutex<BTreeSet<NodeId>>,
 }
 
 /// Largest list of peers read; a hundred of them take two kilobytes.
@@ -64,6 +66,7 @@ impl Peers {
             file,
             pools: Mutex::new(BTreeMap::new()),
             complaints: Mutex::new(BTreeMap::new()),
+            unreached: Mutex::new(BTreeSet::new()),
         })
     }
 
@@ -75,6 +78,21 @@ impl Peers {
     /// The control connections to a peer.
     pub(crate) fn pool(&self, id: NodeId) -> Arc<Pool> {
         Arc::clone(self.pools.lock().entry(id).or_default())
+    }
+
+    /// Notes whether a peer has answered the last question, or could not be asked.
+    pub(crate) fn note_reached(&self, id: NodeId, is_reached: bool) {
+        let mut unreached = self.unreached.lock();
+        if is_reached {
+            unreached.remove(&id);
+        } else {
+            unreached.insert(id);
+        }
+    }
+
+    /// The peers to which the last question came to nothing.
+    pub(crate) fn unreached(&self) -> BTreeSet<NodeId> {
+        self.unreached.lock().clone()
     }
 
     /// How long a peer may take to answer. Long enough for a stalled disk, short enough that a

@@ -2,12 +2,12 @@
 //!
 //! Parsing, `--help`, `docs/config.md` and the warnings all come from this table, so a setting is added
 //! in one place. Guards that a flag of the peer's is always known, even if it has no meaning here. The
-//! rows are in `built`, `tenants`, `tiers` and `events` (honoured), `later` (the peer's, not built yet), `meaningless`
-//! (the peer's, nothing to do here) and `own` (not the peer's).
+//! rows are in `built`, `tenants`, `tiers`, `dynamic` and `events` (honoured), `meaningless` (the peer's, nothing to
+//! do here) and `own` (not the peer's).
 
 mod built;
+mod dynamic;
 mod events;
-mod later;
 mod meaningless;
 mod own;
 mod tenants;
@@ -43,9 +43,6 @@ pub enum Kind {
 pub enum Status {
     /// It is honoured.
     Built,
-    /// It is checked for form, named in a warning and otherwise ignored. A flag of our own with this
-    /// status is refused instead, because ignoring it could hurt.
-    Later,
     /// It is accepted and has nothing to act on; the text says why.
     Meaningless(&'static str),
     /// It is refused; the text says what to do instead.
@@ -216,8 +213,8 @@ impl FlagSpec {
 
 /// All rows, in the order in which one layer of settings is applied.
 pub fn all() -> impl Iterator<Item = &'static FlagSpec> {
-    let honoured = [built::FLAGS, tenants::FLAGS, tiers::FLAGS, events::FLAGS, own::FLAGS];
-    honoured.into_iter().chain([later::FLAGS, meaningless::FLAGS]).flatten()
+    let honoured = [built::FLAGS, tenants::FLAGS, tiers::FLAGS, dynamic::FLAGS, events::FLAGS];
+    honoured.into_iter().chain([own::FLAGS, meaningless::FLAGS]).flatten()
 }
 
 /// The row with this flag name; blanks between words may be `-` or `_`.

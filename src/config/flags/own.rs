@@ -1,7 +1,4 @@
 //! Flags of this project, which the peer does not have.
-//!
-//! A row that is not built yet would have the status `Later` and be refused when given: each of them asks for
-//! safety that ignoring it would silently withhold.
 
 use super::super::sections::{
     ClientRelease, Durability, PeerAddress, RestoreSurvival, Secret, SnapshotTaker,

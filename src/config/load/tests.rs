@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::config::{AllocationStrategy, Durability, TierConfig};
+use crate::config::{AllocationStrategy, Durability, DynamicConfig, DynamicMode, TierConfig};
 
 fn load_with(args: &[&str], env: &[(&str, &str)]) -> Result<Settings, String> {
     let args: Vec<_> = args.iter().map(|arg| (*arg).to_owned()).collect();
@@ -246,19 +246,22 @@ fn files_for_tls_come_together_or_not_at_all() {
 }
 
 #[test]
-fn flags_of_later_parts_are_named_in_one_warning() {
-    let settings = flags(&[
-        "--dynamic_replication_mode=observe",
+fn flags_about_dynamic_replication_are_stored_and_kept_within_their_limits() {
+    let dynamic = |given: &[&str]| flags(given).unwrap().config.dynamic;
+    assert_eq!(dynamic(&[]), DynamicConfig::default());
+    let given = dynamic(&[
+        "--dynamic_replication_mode=enforce",
         "--dynamic_replication_heat_window_seconds=3",
-        "--dynamic_replication_mode=off",
+        "--dynamic_replication_admission_qps_threshold=1.5",
+        "--dynamic_replication_max_memory_replicas=4",
     ]);
-    assert_eq!(
-        settings.unwrap().warnings,
-        [
-            "not built yet and ignored: dynamic_replication_mode, dynamic_replication_heat_window_seconds"
-        ]
-    );
-    assert!(flags(&["--dynamic_replication_mode=2"]).is_err());
+    assert_eq!((given.mode, given.hits(), given.replicas_max), (DynamicMode::Enforce, 5, 4));
+    let low = ["--dynamic_replication_heat_window_seconds=0"];
+    let low = [low, ["--dynamic_replication_max_memory_replicas=0"]].concat();
+    assert_eq!((dynamic(&low).window_sec, dynamic(&low).replicas_max), (1, 1));
+    for bad in ["mode=2", "admission_qps_threshold=0", "admission_qps_threshold=-1"] {
+        assert!(flags(&[&format!("--dynamic_replication_{bad}")]).is_err(), "{bad}");
+    }
 }
 
 #[test]

@@ -1,15 +1,16 @@
-//! Copies and moves: CopyStart, CopyEnd, CopyRevoke, MoveStart, MoveEnd, MoveRevoke, and the forms for
-//! dynamic replicas, which this master never asks for.
+//! Copies and moves: CopyStart, CopyEnd, CopyRevoke, MoveStart, MoveEnd, MoveRevoke, and the forms for copies
+//! that dynamic replication has reserved.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Answer;
 use super::write::{By, by, unexpected};
-use crate::model::{ErrorCode, Uuid};
+use crate::model::{ErrorCode, ObjectKey, Tenant};
 use crate::rpc::{Service, convert};
 use crate::state::Reply;
 use crate::state::command::{Command, Key};
+use crate::state::dynamic::command::{DynamicCommand, DynamicToken};
 use crate::state::transfer::{
     TransferEnd, TransferKind, TransferStart, TransferStarted, TransferVerdict,
 };
@@ -31,10 +32,7 @@ pub async fn copy_start(
     let from = request.src_segment;
     let targets = names(&request.tgt_segments);
     let started = start(service, TransferKind::Copy, of, from, targets).await?;
-    Ok(started.map(|started| CopyStartResponse {
-        source: convert::descriptor(started.source),
-        targets: convert::descriptors(started.targets),
-    }))
+    Ok(started.map(copy_started))
 }
 
 pub async fn move_start(
@@ -67,13 +65,47 @@ pub async fn move_revoke(service: &Service, request: ClientKeyRequest<&[u8]>) ->
     end(service, &request, TransferKind::Move, TransferVerdict::Revoked).await
 }
 
-/// There is never a reservation for a dynamic replica, and that is the first thing checked (behaviour 8.6).
+/// A copy that the leader has reserved. Without a reservation there is nothing to decide, so no entry is made.
 pub async fn dynamic_copy_start(
     service: &Service,
-    _: DynamicReplicaCopyStartRequest<&[u8]>,
+    request: DynamicReplicaCopyStartRequest<&[u8]>,
 ) -> Answer<CopyStarted> {
-    service.node.leader_guard().await?;
-    Ok(Err(ErrorCode::UnavailableInCurrentStatus))
+    let tenant = match service.writer(request.tenant_id)? {
+        Ok(tenant) => tenant,
+        Err(code) => return Ok(Err(code)),
+    };
+    if !service.node.leader_guard().await?.is_there(&tenant, request.key) {
+        return Ok(Err(ErrorCode::ObjectNotFound));
+    }
+    if !has_copy(service, &tenant, request.key) {
+        return Ok(Err(ErrorCode::UnavailableInCurrentStatus));
+    }
+    let token = DynamicToken { lease: request.lease_id, epoch: request.version_epoch };
+    let start = TransferStart {
+        client: request.client_id,
+        tenant: tenant.for_command(),
+        key: Key(request.key.to_vec()),
+        kind: TransferKind::Copy,
+        source: name(request.src_segment),
+        targets: names(&request.tgt_segments),
+    };
+    let start = Command::Dynamic(DynamicCommand::Start { start, token });
+    match service.node.propose(&start).await? {
+        Reply::Transfer(started) => Ok(started.map(copy_started)),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn has_copy(service: &Service, tenant: &Tenant, key: &[u8]) -> bool {
+    let name = ObjectKey { tenant: tenant.clone(), key: Box::from(key) };
+    service.node.look(|state| state.has_copy(&name))
+}
+
+fn copy_started(started: TransferStarted) -> CopyStartResponse<Arc<str>> {
+    CopyStartResponse {
+        source: convert::descriptor(started.source),
+        targets: convert::descriptors(started.targets),
+    }
 }
 
 pub async fn dynamic_copy_end(
@@ -135,7 +167,7 @@ async fn end(
     verdict: TransferVerdict,
 ) -> Answer<Outcome> {
     let of = Of { by: by(request.client_id, request.tenant_id), key: request.key };
-    propose_end(service, of, (kind, verdict), false).await
+    propose_end(service, of, (kind, verdict), DynamicToken::default()).await
 }
 
 async fn end_dynamic(
@@ -144,17 +176,17 @@ async fn end_dynamic(
     verdict: TransferVerdict,
 ) -> Answer<Outcome> {
     // A plain copy carries zeros where a dynamic one carries its lease, and the two must agree.
-    let is_dynamic = (request.lease_id, request.version_epoch) != (Uuid::NIL, 0);
+    let token = DynamicToken { lease: request.lease_id, epoch: request.version_epoch };
     let what = (TransferKind::Copy, verdict);
     let of = Of { by: by(request.client_id, request.tenant_id), key: request.key };
-    propose_end(service, of, what, is_dynamic).await
+    propose_end(service, of, what, token).await
 }
 
 async fn propose_end(
     service: &Service,
     of: Of<'_>,
     (kind, verdict): (TransferKind, TransferVerdict),
-    is_dynamic: bool,
+    token: DynamicToken,
 ) -> Answer<Outcome> {
     let release_timeout_ms = service.node.settings().rules.release_timeout_ms;
     let tenant = match service.reader(of.by.tenant) {
@@ -162,8 +194,14 @@ async fn propose_end(
         Err(code) => return Ok(Err(code)),
     };
     let (client, key) = (of.by.client, Key(of.key.to_vec()));
+    let is_dynamic = false;
     let end = TransferEnd { client, tenant, key, kind, verdict, is_dynamic, release_timeout_ms };
-    match service.node.propose(&Command::TransferEnd(end)).await? {
+    // A plain end keeps the form that nodes of before dynamic replication can read.
+    let command = match token == DynamicToken::default() {
+        true => Command::TransferEnd(end),
+        false => Command::Dynamic(DynamicCommand::End { end, token }),
+    };
+    match service.node.propose(&command).await? {
         Reply::Outcome(outcome) => Ok(outcome),
         other => Err(unexpected(&other)),
     }

@@ -6,18 +6,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 
+use super::act::{DORMANT_BYTES, TENANTS, tenant_text};
 use super::model::Rules;
 use crate::alloc::Strategy;
 use crate::clock::{Clock, ManualClock};
 use crate::config::Config;
 use crate::leader::evictor::EvictionOrder;
 use crate::metrics::Metrics;
-use crate::model::{Millis, Ttl};
+use crate::model::{Millis, Tenant, Ttl};
 use crate::node::MasterNode;
 use crate::node::drive::Drive;
 use crate::node::settings::NodeSettings;
 use crate::rpc::dispatch::dispatch;
 use crate::rpc::{Service, StorageAnswer};
+use crate::state::command::Command;
+use crate::state::tenants::{TenantChange, TenantPolicy};
 use crate::wire::frame::{RESPONSE_HEAD_BYTES, RequestHead, ResponseHead};
 use crate::wire::older::Release;
 use crate::wire::{Call, decode_response, encode_request};
@@ -58,6 +61,7 @@ fn settings(rules: &Rules) -> NodeSettings {
         1 => Strategy::FreeRatioFirst,
         _ => Strategy::LocalFirst,
     };
+    settings.tenants.is_enabled = true;
     settings.client_ttl = std::time::Duration::from_millis(rules.client_ttl);
     settings.tasks.pending_max = rules.tasks_pending as u32;
     settings.tasks.processing_max = rules.tasks_running as u32;
@@ -81,7 +85,20 @@ impl Hands {
             running: None,
         };
         hands.open().await;
+        hands.admit_tenants().await;
+        super::mounts::mount_dormant(&hands).await;
         hands
+    }
+
+    /// Gives every tenant a quota that it cannot use up, as a policy file would.
+    async fn admit_tenants(&self) {
+        let policy = |tenant| TenantPolicy {
+            tenant: Tenant::parse(tenant_text(tenant)).unwrap(),
+            quota_bytes: DORMANT_BYTES / u64::from(TENANTS),
+        };
+        let policies = Some((0..TENANTS).map(policy).collect());
+        let setup = TenantChange::Setup { is_enforced: true, file: None, policies };
+        self.node().propose(&Command::Tenants(setup)).await.unwrap();
     }
 
     /// Opens the directory, which the threads of an earlier node may still be leaving.

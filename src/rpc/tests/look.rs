@@ -49,8 +49,10 @@ fn each_object(hands: &Hands, mut look: impl FnMut(&State, ObjectRef, &Object)) 
     });
 }
 
-fn key_of(object: &Object) -> String {
-    String::from_utf8(object.key.to_vec()).unwrap()
+/// Tenant and key, as `act::scoped` joins them.
+fn key_of(state: &State, object: &Object) -> String {
+    let tenant = state.tenant_name(object.tenant).unwrap().name();
+    format!("{tenant}/{}", String::from_utf8(object.key.to_vec()).unwrap())
 }
 
 pub fn look(hands: &Hands) -> Seen {
@@ -75,7 +77,7 @@ pub fn look(hands: &Hands) -> Seen {
         }
         let is_readable = directory.is_readable(object);
         let (deadline, lease) = (object.pin().map(|at| at.0), state.view().lease_end(at, object).0);
-        keys.insert(key_of(object), SeenKey { copies, is_readable, deadline, lease });
+        keys.insert(key_of(state, object), SeenKey { copies, is_readable, deadline, lease });
     });
     hands.node().look(|state| Seen {
         time: state.clock().0,

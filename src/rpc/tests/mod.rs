@@ -34,7 +34,7 @@ fn asked_cases() -> Option<u32> {
 }
 
 /// What a history must come across now and then, or it says nothing.
-const REACHED: [&str; 36] = [
+const REACHED: [&str; 39] = [
     "put",
     "a zombie was replaced",
     "rewritten in place",
@@ -71,6 +71,9 @@ const REACHED: [&str; 36] = [
     "evicted",
     "evicted with a pin",
     "evicted with a group",
+    "members evicted together",
+    "evicted of both tenants",
+    "one key of two tenants",
 ];
 
 /// How often something was come across.

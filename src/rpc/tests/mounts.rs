@@ -1,6 +1,6 @@
 //! Acts on segments and clients as calls.
 
-use super::act::{Act, ROOM, name_of, name_text};
+use super::act::{Act, DORMANT, DORMANT_BYTES, KEEPER, ROOM, name_of, name_text};
 use super::hands::Hands;
 use super::perform::{Heard, client, text, told};
 use crate::model::{SegmentId, Uuid};
@@ -36,6 +36,18 @@ fn segment(n: u8, form: u8, endpoint: &str) -> Segment<&[u8]> {
         protocol: b"tcp",
         host_id: b"",
     }
+}
+
+/// Mounts the segment that makes quotas large enough, and closes it for ever.
+pub async fn mount_dormant(hands: &Hands) {
+    let endpoint = endpoint_of(DORMANT);
+    let segment = Segment { size: DORMANT_BYTES, ..segment(DORMANT, 0, &endpoint) };
+    let (segment_id, client_id) = (segment.id, client(KEEPER));
+    let request = r::MountSegmentRequest { segment, client_id };
+    hands.call::<c::MountSegment>(&request).await.unwrap();
+    let grace_period_ms = u64::MAX;
+    let request = r::GracefulUnmountSegmentRequest { segment_id, client_id, grace_period_ms };
+    hands.call::<c::GracefulUnmountSegment>(&request).await.unwrap();
 }
 
 pub async fn segments(hands: &Hands, act: &Act) -> Heard {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::act::{Act, How, PATTERNS, group_text, key_text, name_text};
+use super::act::{
+    Act, How, KEEPER, PATTERNS, group_text, key_text, name_text, tenant_of, tenant_text,
+};
 use super::hands::Hands;
 use super::look::left;
 use super::mounts::segments;
@@ -63,8 +65,6 @@ pub enum Heard {
     Both(Box<Heard>, Box<Heard>),
 }
 
-const TENANT: &[u8] = b"default";
-
 pub fn client(n: u8) -> ClientId {
     ClientId(Uuid { first: u64::from(n), second: 77 })
 }
@@ -99,12 +99,18 @@ fn spots(replicas: Vec<ReplicaDescriptor<Box<[u8]>>>) -> Vec<Spot> {
     replicas.iter().map(spot).collect()
 }
 
-/// The keys of a call as the wire wants them.
-struct Keys(Vec<String>);
+/// A tenant as the wire wants it.
+fn tenant_id(tenant: u8) -> &'static [u8] {
+    tenant_text(tenant).as_bytes()
+}
+
+/// The keys of a call as the wire wants them, and whose they are.
+struct Keys(Vec<String>, &'static [u8]);
 
 impl Keys {
     fn of(keys: &[u8]) -> Self {
-        Keys(keys.iter().map(|key| key_text(*key)).collect())
+        let tenant = keys.first().map_or(0, |key| tenant_of(*key));
+        Keys(keys.iter().map(|key| key_text(*key)).collect(), tenant_id(tenant))
     }
 
     fn all(&self) -> Vec<&[u8]> {
@@ -141,7 +147,10 @@ async fn one_call(hands: &Hands, act: &Act) -> Heard {
         Act::Pass(ms) => hands.pass(*ms),
         Act::SetWall(by) => hands.set_wall(*by),
         Act::Sweep => hands.node().sweep().await.unwrap(),
-        Act::Expire => hands.node().give_up_silent_clients().await.unwrap(),
+        Act::Expire => {
+            hands.node().hear(client(KEEPER));
+            hands.node().give_up_silent_clients().await.unwrap();
+        }
         Act::FinishUnmounts => hands.node().finish_unmounts().await.unwrap(),
         Act::Evict => {
             hands.evict().await;
@@ -167,13 +176,13 @@ async fn one_call(hands: &Hands, act: &Act) -> Heard {
 }
 
 async fn write(hands: &Hands, act: &Act) -> Heard {
-    let tenant_id = TENANT;
     match act {
         Act::Start { by, keys, size, how, is_upsert, is_batch } => {
             start(hands, (*by, keys, *size), how, (*is_upsert, *is_batch)).await
         }
         Act::End { by, keys, kind, checksum, is_upsert, is_batch } => {
             let (keys, client_id) = (Keys::of(keys), client(by.unwrap()));
+            let tenant_id = keys.1;
             let (object_metas, replica_type) = (keys.metas(*checksum), ReplicaType(*kind));
             let object_meta = object_metas[0].clone();
             let one = r::PutEndRequest { client_id, object_meta, replica_type, tenant_id };
@@ -194,7 +203,7 @@ async fn write(hands: &Hands, act: &Act) -> Heard {
         }
         Act::Revoke { by, keys, kind, is_upsert, is_batch } => {
             let (keys, client_id) = (Keys::of(keys), client(by.unwrap()));
-            let replica_type = ReplicaType(*kind);
+            let (replica_type, tenant_id) = (ReplicaType(*kind), keys.1);
             let key = keys.first();
             let one = r::PutRevokeRequest { client_id, key, replica_type, tenant_id };
             let keys = keys.all();
@@ -222,7 +231,8 @@ async fn start(
     how: &How,
     (is_upsert, is_batch): (bool, bool),
 ) -> Heard {
-    let (keys, client_id, tenant_id) = (Keys::of(keys), client(by), TENANT);
+    let (keys, client_id) = (Keys::of(keys), client(by));
+    let tenant_id = keys.1;
     let group = how.group.map(group_text);
     let groups = keys.0.len() + usize::from(how.has_bad_groups);
     let group_ids = group.as_ref().map(|group| vec![group.as_bytes(); groups]);
@@ -256,10 +266,10 @@ async fn start(
 }
 
 async fn read(hands: &Hands, act: &Act) -> Heard {
-    let tenant_id = TENANT;
     match act {
         Act::Read { keys, is_batch } => {
             let keys = Keys::of(keys);
+            let tenant_id = keys.1;
             let one = r::KeyRequest { key: keys.first(), tenant_id };
             let found = match is_batch {
                 false => vec![hands.call::<c::GetReplicaList>(&one).await],
@@ -277,6 +287,7 @@ async fn read(hands: &Hands, act: &Act) -> Heard {
         }
         Act::Exists { keys, is_batch } => {
             let keys = Keys::of(keys);
+            let tenant_id = keys.1;
             let one = r::KeyRequest { key: keys.first(), tenant_id };
             let found = match is_batch {
                 false => vec![hands.call::<c::ExistKey>(&one).await],
@@ -287,7 +298,8 @@ async fn read(hands: &Hands, act: &Act) -> Heard {
             };
             Heard::Flags(found.into_iter().map(|one| told(one).unwrap()).collect())
         }
-        Act::ReadMatching { pattern } => {
+        Act::ReadMatching { tenant, pattern } => {
+            let tenant_id = tenant_id(*tenant);
             let regex = PATTERNS[usize::from(*pattern)].0.as_bytes();
             let request = r::RegexRequest { regex, tenant_id };
             let found = told(hands.call::<c::GetReplicaListByRegex>(&request).await);
@@ -299,10 +311,10 @@ async fn read(hands: &Hands, act: &Act) -> Heard {
 }
 
 async fn remove(hands: &Hands, act: &Act) -> Heard {
-    let tenant_id = TENANT;
     match act {
         Act::Remove { keys, force, is_batch } => {
             let (keys, force) = (Keys::of(keys), *force);
+            let tenant_id = keys.1;
             let one = r::RemoveRequest { key: keys.first(), force, tenant_id };
             let removed = match is_batch {
                 false => vec![hands.call::<c::Remove>(&one).await],
@@ -313,11 +325,13 @@ async fn remove(hands: &Hands, act: &Act) -> Heard {
             };
             Heard::Done(removed.into_iter().map(told).collect())
         }
-        Act::RemoveAll { force } => {
-            let request = r::RemoveAllRequest { force: *force, tenant_id: b"".as_slice() };
+        Act::RemoveAll { tenant, force } => {
+            let tenant_id = tenant.map_or(b"".as_slice(), tenant_id);
+            let request = r::RemoveAllRequest { force: *force, tenant_id };
             Heard::Count(Ok(hands.call::<c::RemoveAll>(&request).await))
         }
-        Act::RemoveMatching { pattern, force } => {
+        Act::RemoveMatching { tenant, pattern, force } => {
+            let tenant_id = tenant_id(*tenant);
             let (regex, force) = (PATTERNS[usize::from(*pattern)].0.as_bytes(), *force);
             let request = r::RemoveByRegexRequest { regex, force, tenant_id };
             Heard::Count(told(hands.call::<c::RemoveByRegex>(&request).await))
@@ -335,10 +349,10 @@ async fn remove(hands: &Hands, act: &Act) -> Heard {
 }
 
 async fn transfer(hands: &Hands, act: &Act) -> Heard {
-    let tenant_id = TENANT;
     match act {
         Act::Transfer { by, key, is_move, from, to } => {
             let (text, client_id) = (key_text(*key), client(*by));
+            let tenant_id = tenant_id(tenant_of(*key));
             let (key, src_segment) = (text.as_bytes(), name_text(from.unwrap()).as_bytes());
             let targets: Vec<&[u8]> = to.iter().map(|name| name_text(*name).as_bytes()).collect();
             if *is_move {
@@ -357,6 +371,7 @@ async fn transfer(hands: &Hands, act: &Act) -> Heard {
         }
         Act::EndTransfer { by, key, is_move, is_revoke } => {
             let (text, client_id) = (key_text(*key), client(by.unwrap()));
+            let tenant_id = tenant_id(tenant_of(*key));
             let request = r::ClientKeyRequest { client_id, key: text.as_bytes(), tenant_id };
             let ended = match (is_move.unwrap(), is_revoke) {
                 (false, false) => hands.call::<c::CopyEnd>(&request).await,
@@ -379,10 +394,9 @@ async fn query(hands: &Hands, id: (u64, u64)) -> Told<TaskSeen> {
 
 /// Tasks are named by their place among those ever made; [`super::model::Model::aim`] keeps their ids.
 async fn task(hands: &Hands, act: &Act) -> Heard {
-    let tenant_id = TENANT;
     match act {
         Act::MakeTask { key, is_move, from, to } => {
-            let text = key_text(*key);
+            let (text, tenant_id) = (key_text(*key), tenant_id(tenant_of(*key)));
             let (key, source) = (text.as_bytes(), name_text(*from).as_bytes());
             let targets: Vec<&[u8]> = to.iter().map(|name| name_text(*name).as_bytes()).collect();
             let made = if *is_move {

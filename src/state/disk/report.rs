@@ -16,15 +16,22 @@ use crate::state::put::KeyAt;
 
 impl State {
     /// Errors: `SegmentNotFound` if the client has no disk here; what ended its offloads has done so.
+    /// `TenantNotRegistered` if it found files for which no object may begin; the others are taken all the same.
     pub(super) fn offload_done(&mut self, report: &OffloadReport) -> Result<(), ErrorCode> {
         let is_registered = self.tiers.disks.get(report.client).is_some();
+        let mut result = Ok(());
         for item in &report.items {
-            self.offloaded(report.client, item, is_registered);
+            result = result.and(self.offloaded(report.client, item, is_registered));
         }
-        if is_registered { Ok(()) } else { Err(ErrorCode::SegmentNotFound) }
+        if is_registered { result } else { Err(ErrorCode::SegmentNotFound) }
     }
 
-    fn offloaded(&mut self, client: ClientId, item: &OffloadedItem, is_registered: bool) {
+    fn offloaded(
+        &mut self,
+        client: ClientId,
+        item: &OffloadedItem,
+        is_registered: bool,
+    ) -> Result<(), ErrorCode> {
         let tenant = item.tenant.clone().unwrap_or_default();
         let at = KeyAt::new(&tenant, &item.key.0);
         let found = self.open_for_write(at);
@@ -35,13 +42,13 @@ impl State {
             if is_told {
                 found.map(|object| self.release_offload(object));
             }
-            return;
+            return Ok(());
         };
         if is_told {
             found.map(|object| self.release_offload(object));
         }
         if !is_registered || (has_offload && !is_told) {
-            return;
+            return Ok(());
         }
         match found {
             Some(object) => {
@@ -51,9 +58,12 @@ impl State {
                 }
             }
             // Of a tenant that may not write no object begins.
-            None if self.admit(&tenant).is_ok() => self.file_offloaded(client, size, item, at),
-            None => {}
+            None => {
+                self.admit(&tenant)?;
+                self.file_offloaded(client, size, item, at);
+            }
         }
+        Ok(())
     }
 
     fn local_file(&mut self, client: ClientId, size: u64, item: &OffloadedItem) -> Replica {

@@ -26,6 +26,7 @@ use crate::model::{
 use crate::state::State;
 use crate::state::clients::ClientTable;
 use crate::state::discards::Discard;
+use crate::state::dynamic::command::DynamicToken;
 use crate::state::put::NO_OWNER;
 use crate::state::segment_table::Mounted;
 use crate::state::table::table_hash;
@@ -266,6 +267,8 @@ impl Loader {
             source: ReplicaId(image.source),
             targets: image.targets.iter().copied().map(ReplicaId).collect(),
             started: Millis(image.started_ms),
+            // Told by a section of its own, if it has one.
+            token: DynamicToken::default(),
         };
         self.state.edit(object, |object| {
             for replica in object.replicas.iter_mut() {

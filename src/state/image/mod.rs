@@ -5,6 +5,7 @@
 //! leader-local and are written as 0 here. The bytes are the peer's snapshot files and our extension in one
 //! container: one codec, two callers (`snapshot` crate).
 
+mod dynamic;
 mod leases;
 mod load;
 mod prepare;
@@ -13,6 +14,7 @@ mod save;
 mod sections;
 mod tiers;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Counters;
@@ -21,6 +23,7 @@ use super::clients::ClientTable;
 use super::discards::Discards;
 use super::disk::Tiers;
 use super::drain::DrainTable;
+use super::dynamic::DynamicTable;
 use super::groups::FrozenGroup;
 use super::guard::Guard;
 use super::interner::Interner;
@@ -33,7 +36,7 @@ use super::table::Shard;
 use super::tasks::TaskTable;
 use super::tenants::Quotas;
 use super::transfer::Transfers;
-use crate::model::{ClientId, Millis, ObjectKey, Tenant};
+use crate::model::{ClientId, Millis, ObjectKey, ObjectRef, Tenant};
 
 pub use leases::{LEASE_BYTES_MAX, LEASES_MAX, Leases};
 pub use load::Loader;
@@ -71,6 +74,9 @@ pub struct FrozenState {
     replaced: Vec<(ObjectKey, u64)>,
     tiers: Tiers,
     drains: DrainTable,
+    dynamic: DynamicTable,
+    /// The names of the objects in it.
+    dynamic_names: BTreeMap<ObjectRef, ObjectKey>,
     leadership: Option<Leadership>,
     writers: Interner<ClientId>,
     tenants: Interner<Tenant>,
@@ -99,6 +105,8 @@ impl State {
             replaced: self.replaced_names(),
             tiers: self.tiers.clone(),
             drains: self.drains.clone(),
+            dynamic: self.dynamic.clone(),
+            dynamic_names: self.dynamic_names(),
             leadership: self.leadership.clone(),
             writers: self.writers.clone(),
             tenants: self.tenants.clone(),

@@ -1,5 +1,5 @@
 //! What only a raft snapshot holds, in sections of the extension: the guard, the restore, its stage, tenants, how much
-//! was told of objects coming and going, the tiers, drain jobs.
+//! was told of objects coming and going, the tiers, drain jobs, dynamic replication.
 //!
 //! A section that is absent means the default, so raft snapshots of before the section are read. Catalog
 //! snapshots have none of them: they are about this cluster, and a restore begins another.
@@ -12,6 +12,7 @@ use mooncake_ha_snapshot::Extension;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::dynamic::{DYNAMIC, DynamicRecord};
 use super::tiers::{TIERS, TierRecord};
 use super::{FrozenState, ImageError};
 use crate::model::{ObjectKey, SegmentId, Tenant};
@@ -108,6 +109,10 @@ impl FrozenState {
         let tiers = TierRecord::of(&self.tiers);
         sections.insert(TIERS.to_owned(), encode(&tiers)?);
         sections.insert(DRAINS.to_owned(), encode(&self.drains)?);
+        let dynamic = DynamicRecord::of(self);
+        if dynamic != DynamicRecord::default() {
+            sections.insert(DYNAMIC.to_owned(), encode(&dynamic)?);
+        }
         let Some(stage) = &self.restore.stage else { return Ok(sections) };
         let parts: Vec<_> = stage.parts.iter().collect();
         for (number, parts) in parts.chunks(PARTS_PER_SECTION).enumerate() {
@@ -133,6 +138,7 @@ pub(super) fn load(extension: &Extension, state: &mut State) -> Result<(), Image
     state.presence.resume(decode(extension, PRESENCE)?);
     decode::<TierRecord>(extension, TIERS)?.put_back(state)?;
     state.drains = decode(extension, DRAINS)?;
+    decode::<DynamicRecord>(extension, DYNAMIC)?.put_back(state)?;
     let restores: Restores = decode(extension, RESTORE)?;
     state.restore.record = restores.record;
     state.restore.unclaimed = restores.unclaimed;

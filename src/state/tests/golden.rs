@@ -76,6 +76,7 @@ commands! {
     Tenants,
     Tier,
     Drain,
+    Dynamic,
 }
 
 fn writes() -> Vec<Command> {
@@ -273,6 +274,7 @@ fn samples() -> Vec<Command> {
     samples.extend(tenants());
     samples.extend(super::script_tiers::samples().into_iter().map(Command::Tier));
     samples.extend(super::drain::samples().into_iter().map(Command::Drain));
+    samples.extend(super::dynamic::samples().into_iter().map(Command::Dynamic));
     samples
 }
 

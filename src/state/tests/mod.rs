@@ -4,6 +4,7 @@
 //! random ones. What only the wire shows is left to the integration tests.
 
 mod drain;
+mod dynamic;
 mod golden;
 mod groups;
 mod guard;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::drain::{JobAct, job_act, job_command};
+use super::dynamic::{HotAct, hot_act, hot_command};
 use super::script_tiers::{TierAct, tier_act, tier_command};
 use super::world::{RULES, client, key, leadership, segment, segment_id};
 use crate::alloc::Strategy as Placement;
@@ -66,6 +67,7 @@ pub enum Act {
     Quotas { is_enforced: bool, default: u64, named: Option<u64> },
     Tier(TierAct),
     Job(JobAct),
+    Hot(HotAct),
     Noop,
 }
 
@@ -221,7 +223,8 @@ fn quota() -> impl Strategy<Value = u64> {
 pub fn step() -> impl Strategy<Value = Step> {
     let acts = prop_oneof![57 => act(), 17 => upsert_act(), 12 => transfer_act(),
         20 => tier_act().prop_map(Act::Tier),
-        4 => job_act().prop_map(Act::Job)];
+        4 => job_act().prop_map(Act::Job),
+        8 => hot_act().prop_map(Act::Hot)];
     step_of(acts)
 }
 
@@ -321,6 +324,7 @@ fn command(act: &Act, state: &State, now: Millis) -> Command {
         Act::Lead { term } => Command::Lead(leadership(term)),
         Act::Tier(act) => Command::Tier(tier_command(act, state)),
         Act::Job(act) => Command::Drain(job_command(act, state)),
+        Act::Hot(act) => Command::Dynamic(hot_command(act, state)),
         act => transfer_command(act, state),
     }
 }

@@ -70,6 +70,8 @@ fn random_histories_reach_zombies_discards_sweeps_and_unmounts_in_steps() {
             *reached.entry("offloading").or_default() += tiers.offloads().len() as u64;
             *reached.entry("promoting").or_default() += tiers.promotions().len() as u64;
             *reached.entry("losing files").or_default() += tiers.lost().count() as u64;
+            *reached.entry("reserved").or_default() += state.dynamic().reserved() as u64;
+            *reached.entry("replicated").or_default() += state.dynamic().replicas() as u64;
         }
         let counters = state.counters();
         *reached.entry("released").or_default() += counters.releases;
@@ -94,6 +96,8 @@ fn random_histories_reach_zombies_discards_sweeps_and_unmounts_in_steps() {
         "offloading",
         "promoting",
         "losing files",
+        "reserved",
+        "replicated",
     ] {
         assert!(reached.get(what).copied().unwrap_or(0) >= 10, "{what}: {reached:?}");
     }

@@ -1,7 +1,13 @@
 //! The embedded HTTP metadata server: the peer's words, and values that survive what the peer's do not.
 
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tempfile::TempDir;
 
 use super::seed::{SEGMENT, Seeded};
@@ -120,20 +126,27 @@ fn a_stop_does_not_wait_for_idle_connections() {
     assert!(wall_ms() - started < 10_000, "{} connections held the stop up", idle.len());
 }
 
-/// A server that keeps the request lines it gets and answers 200.
-fn listen() -> (u16, std::sync::mpsc::Receiver<String>) {
-    use std::io::{BufRead, BufReader, Write};
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+/// A connection to the server below, encrypted or not.
+trait Stream: Read + Write {}
+impl<S: Read + Write> Stream for S {}
+
+/// A server that keeps the request lines it gets and answers 200. Whoever cannot agree with it on the
+/// connection is not heard.
+fn listen(
+    open: impl Fn(TcpStream) -> Box<dyn Stream> + Send + 'static,
+) -> (u16, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let (heard, lines) = std::sync::mpsc::channel();
+    let (heard, lines) = mpsc::channel();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut head = BufReader::new(stream.try_clone().unwrap()).lines();
-            let first = head.next().unwrap().unwrap();
-            while head.next().is_some_and(|line| !line.unwrap().is_empty()) {}
+            let mut stream = BufReader::new(open(stream.unwrap()));
+            let mut head = stream.by_ref().lines().map_while(Result::ok);
+            let Some(first) = head.next() else { continue };
+            while head.next().is_some_and(|line| !line.is_empty()) {}
             let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-            stream.write_all(answer).unwrap();
+            stream.get_mut().write_all(answer).unwrap();
+            stream.get_mut().flush().unwrap();
             if heard.send(first).is_err() {
                 return;
             }
@@ -142,16 +155,47 @@ fn listen() -> (u16, std::sync::mpsc::Receiver<String>) {
     (port, lines)
 }
 
-#[test]
-fn m5_the_keys_of_a_lost_client_are_removed_at_a_separate_server() {
-    let (port, lines) = listen();
-    let server = format!("http://127.0.0.1:{port}/metadata");
-    let env = [("MOONCAKE_TE_META_DATA_SERVER".to_owned(), server)];
+/// A master with a client that falls silent, and what the separate server at `url` is asked then.
+fn keys_are_removed(url: String, more: &[(String, String)], lines: &mpsc::Receiver<String>) {
+    let server = ("MOONCAKE_TE_META_DATA_SERVER".to_owned(), url);
+    let env = [&[server], more].concat();
     let flags = ["--enable_metadata_cleanup_on_timeout", "--client_ttl=1"];
-    let _seeded = super::seed::Seeded::start_with(&flags, &env);
+    let _seeded = Seeded::start_with(&flags, &env);
     for kind in ["ram", "rpc_meta"] {
-        let line = lines.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
+        let line = lines.recv_timeout(Duration::from_secs(20)).unwrap();
         let key = format!("mooncake%2F{kind}%2F10.0.0.1%3A12345");
         assert_eq!(line, format!("DELETE /metadata?key={key} HTTP/1.1"));
     }
+}
+
+#[test]
+fn m5_the_keys_of_a_lost_client_are_removed_at_a_separate_server() {
+    let (port, lines) = listen(|stream| Box::new(stream));
+    keys_are_removed(format!("http://127.0.0.1:{port}/metadata"), &[], &lines);
+}
+
+#[test]
+fn m5_a_separate_server_may_be_encrypted_with_a_certificate_that_the_machine_trusts() {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let names = vec!["127.0.0.1".to_owned()];
+    let cert = CertificateParams::new(names).unwrap().signed_by(&key, &authority).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let secret = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+    let chain = vec![cert.der().clone()];
+    let config = versions.unwrap().with_no_client_auth().with_single_cert(chain, secret).unwrap();
+    let config = Arc::new(config);
+    let (port, lines) = listen(move |stream| {
+        let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+        Box::new(StreamOwned::new(connection, stream))
+    });
+    let dir = TempDir::new().unwrap();
+    let trusted = dir.path().join("ca.pem");
+    std::fs::write(&trusted, authority.pem()).unwrap();
+    let trusted = ("SSL_CERT_FILE".to_owned(), trusted.display().to_string());
+    keys_are_removed(format!("https://127.0.0.1:{port}/metadata"), &[trusted], &lines);
 }

@@ -35,7 +35,6 @@ fn a_node_says_that_it_is_ready_and_stops_with_0_when_asked() {
     let log = node.log();
     let lines = |words: &str| log.lines().filter(|line| line.contains(words)).count();
     assert_eq!(lines(" ready: "), 1, "{log}");
-    assert_eq!(lines("WARN not built yet and ignored: dynamic_replication_mode"), 1, "{log}");
     assert_eq!(
         lines("WARN accepted without effect: enable_ha (replication is built in"),
         1,

@@ -4,6 +4,8 @@
 mod busy;
 mod catch_up;
 mod crash;
+mod drain;
+mod dynamic;
 mod handover;
 mod operator;
 mod reports;

@@ -1,5 +1,6 @@
 //! Tenants and quotas over the real wire, named by their number in the scenario list: I, and L5.
 
+mod disks;
 mod names;
 mod policies;
 mod quotas;

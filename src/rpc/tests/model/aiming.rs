@@ -1,11 +1,23 @@
 //! Fills in what an act leaves open: keys on which it can work, and who may do it.
 
-use super::super::act::{AIMED, Act, key_text, name_of};
+use super::super::act::{
+    AIMED, Act, EMPTY_KEY, KEYS_EACH, name_of, name_of_key, scoped, tenant_of,
+};
 use super::{Model, Phase, Thing};
 
-/// The number of a key.
-fn number(key: &str) -> u8 {
-    key.strip_prefix('k').and_then(|text| text.parse().ok()).unwrap_or(super::super::act::EMPTY_KEY)
+/// The number of a thing's key, by its name.
+fn number(name: &str, thing: &Thing) -> u8 {
+    let text = name.strip_prefix(&scoped(thing.tenant, "k"));
+    let number = text.and_then(|text| text.parse::<u8>().ok());
+    number.map_or(EMPTY_KEY, |number| thing.tenant * KEYS_EACH + number)
+}
+
+/// A call names one tenant, so all keys become that of the first.
+fn of_one_tenant(keys: &mut [u8]) {
+    let tenant = keys.first().map_or(0, |key| tenant_of(*key));
+    for key in keys.iter_mut().filter(|key| **key != EMPTY_KEY) {
+        *key = tenant * KEYS_EACH + *key % KEYS_EACH;
+    }
 }
 
 impl Model {
@@ -19,7 +31,8 @@ impl Model {
                 *by = by.or_else(|| self.writer(keys));
             }
             Act::Clear { by, keys, .. } => {
-                self.aim_keys(keys, Thing::has_done);
+                // The call knows no tenant but the default one.
+                self.aim_keys(keys, |thing| thing.has_done() && thing.tenant == 0);
                 *by = by.or_else(|| self.writer(keys));
             }
             Act::Read { keys, .. } | Act::Exists { keys, .. } | Act::Remove { keys, .. } => {
@@ -30,13 +43,14 @@ impl Model {
             }
             Act::Transfer { key, from, to, .. } => {
                 *key = self.aim_key(*key, |thing| thing.has_done() && thing.transfer.is_none());
-                let lies = self.things.get(&key_text(*key)).and_then(|thing| thing.copies.first());
+                let lies =
+                    self.things.get(&name_of_key(*key)).and_then(|thing| thing.copies.first());
                 *from = from.or(Some(lies.map_or(0, |copy| name_of(copy.room))));
                 self.aim_names(*key, to);
             }
             Act::EndTransfer { by, key, is_move, .. } => {
                 *key = self.aim_key(*key, |thing| thing.transfer.is_some());
-                let thing = self.things.get(&key_text(*key));
+                let thing = self.things.get(&name_of_key(*key));
                 let open = thing.and_then(|thing| thing.transfer.as_ref());
                 *by = by.or(Some(open.map_or(1, |open| open.by)));
                 *is_move = is_move.or(Some(open.is_some_and(|open| open.is_move)));
@@ -70,18 +84,19 @@ impl Model {
             return key;
         }
         let suiting = self.things.iter().filter(|(_, thing)| suits(thing));
-        let numbers: Vec<u8> = suiting.map(|(key, _)| number(key)).collect();
+        let numbers: Vec<u8> = suiting.map(|(name, thing)| number(name, thing)).collect();
         let at = usize::from(key - AIMED).checked_rem(numbers.len());
         at.map_or(key - AIMED, |at| numbers[at])
     }
 
     fn aim_keys(&self, keys: &mut [u8], suits: impl Fn(&Thing) -> bool) {
         keys.iter_mut().for_each(|key| *key = self.aim_key(*key, &suits));
+        of_one_tenant(keys);
     }
 
     /// Names of open segments on which a key has no copy.
     fn aim_names(&self, key: u8, names: &mut [u8]) {
-        let thing = self.things.get(&key_text(key));
+        let thing = self.things.get(&name_of_key(key));
         let holds = |name: u8| {
             thing.is_some_and(|thing| thing.copies.iter().any(|copy| name_of(copy.room) == name))
         };
@@ -94,7 +109,7 @@ impl Model {
     }
 
     fn writer(&self, keys: &[u8]) -> Option<u8> {
-        let first = keys.first().and_then(|key| self.things.get(&key_text(*key)));
+        let first = keys.first().and_then(|key| self.things.get(&name_of_key(*key)));
         Some(first.map_or(1, |thing| thing.by))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::act::{Act, key_text, name_of};
+use super::super::act::{Act, name_of, name_of_key};
 use super::super::perform::{Heard, Spot, Told};
 use super::{Followed, Model, Phase, Transfer, code, equal, fail};
 
@@ -10,7 +10,7 @@ impl Model {
     pub(super) fn transfer(&mut self, act: &Act, heard: &Heard) -> Followed {
         match (act, heard) {
             (Act::Transfer { by, key, is_move, from, to }, Heard::Transfer(told)) => {
-                let (key, from) = (key_text(*key), from.unwrap_or(0));
+                let (key, from) = (name_of_key(*key), from.unwrap_or(0));
                 if let Err(refused) = self.check_transfer(&key, *is_move, from, to) {
                     return equal("a copy or move", told, &Err(refused));
                 }
@@ -18,7 +18,7 @@ impl Model {
             }
             (Act::EndTransfer { by, key, is_move, is_revoke }, Heard::Done(told)) => {
                 let (by, is_move) = (by.unwrap_or(1), is_move.unwrap_or(false));
-                let answer = self.end_transfer(by, &key_text(*key), is_move, *is_revoke);
+                let answer = self.end_transfer(by, &name_of_key(*key), is_move, *is_revoke);
                 equal("the end of a copy or move", told, &vec![answer])
             }
             _ => fail("an answer of another kind"),

@@ -72,9 +72,16 @@ impl Model {
         let things: Vec<&Thing> = victims.keys().map(|key| &self.things[key]).collect();
         let has_pinned = things.iter().any(|thing| thing.is_pinned(self.now));
         let has_group = things.iter().any(|thing| !thing.group.is_empty());
+        let has_several = things.iter().any(|thing| {
+            let members = things.iter().filter(|other| other.is_of(thing.tenant, &thing.group));
+            members.count() > 1
+        });
+        let has_both = [0, 1].iter().all(|tenant| things.iter().any(|t| t.tenant == *tenant));
         self.mark_if(!victims.is_empty(), "evicted");
         self.mark_if(has_pinned, "evicted with a pin");
         self.mark_if(has_group, "evicted with a group");
+        self.mark_if(has_several, "members evicted together");
+        self.mark_if(has_both, "evicted of both tenants");
         let gone: Vec<u64> = victims.into_values().flatten().collect();
         if !gone.is_empty() || !self.things.values().any(has_evictable) {
             self.is_short = false;
@@ -124,8 +131,9 @@ impl Model {
     /// A group goes together: whoever stays of a victim's group could not go, and nobody of it was leased (7.5).
     fn judge_groups(&self, victims: &BTreeMap<String, Vec<u64>>) -> Followed {
         for key in victims.keys().filter(|key| !self.things[*key].group.is_empty()) {
-            let group = &self.things[key].group;
-            for (other, member) in self.things.iter().filter(|(_, thing)| thing.group == *group) {
+            let (tenant, group) = (self.things[key].tenant, &self.things[key].group);
+            let members = self.things.iter().filter(|(_, thing)| thing.is_of(tenant, group));
+            for (other, member) in members {
                 if self.is_leased(member) {
                     return fail(format!("{key} went while {other} of its group is leased"));
                 }

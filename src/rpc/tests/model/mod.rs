@@ -14,7 +14,7 @@ mod writing;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::act::Act;
+use super::act::{Act, DORMANT, DORMANT_BYTES, KEEPER};
 use super::look::{Seen, SeenCopy};
 use super::perform::Heard;
 
@@ -85,7 +85,7 @@ impl Default for Rules {
             task_pending_timeout: 20_000,
             task_running_timeout: 30_000,
             evict_ppm: 300_000,
-            high_ppm: 500_000,
+            high_ppm: 80_000,
             allows_pinned: true,
             strategy: 0,
         }
@@ -124,6 +124,7 @@ pub struct Transfer {
 /// An object.
 #[derive(Clone, Debug)]
 pub struct Thing {
+    pub tenant: u8,
     pub by: u8,
     pub size: u64,
     pub began: u64,
@@ -143,6 +144,11 @@ pub struct Thing {
 impl Thing {
     pub fn has_done(&self) -> bool {
         self.copies.iter().any(|copy| copy.is_done)
+    }
+
+    /// Whether it is a member of that group of that tenant.
+    fn is_of(&self, tenant: u8, group: &str) -> bool {
+        !group.is_empty() && self.tenant == tenant && self.group == group
     }
 
     pub fn is_all_done(&self) -> bool {
@@ -232,14 +238,16 @@ pub fn equal<T: PartialEq + std::fmt::Debug>(what: &str, heard: &T, expected: &T
 
 impl Model {
     pub fn new(rules: Rules, now: u64) -> Self {
+        let phase = Phase::Leaving(u64::MAX);
+        let dormant = Room { owner: KEEPER, size: DORMANT_BYTES, phase, order: 1 };
         Model {
             rules,
             now,
             monotonic: 0,
             things: BTreeMap::new(),
             aside: Vec::new(),
-            rooms: BTreeMap::new(),
-            mounts: 0,
+            rooms: [(DORMANT, dormant)].into(),
+            mounts: 1,
             clients: BTreeMap::new(),
             heard: BTreeMap::new(),
             tasks: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::act::{Act, PATTERNS, key_text, name_of};
+use super::super::act::{Act, PATTERNS, key_text, name_of, name_of_key, scoped};
 use super::super::mounts::endpoint_of;
 use super::super::perform::{Heard, Shown, Spot, Told};
 use super::{Followed, Model, Thing, code, equal, fail};
@@ -29,19 +29,19 @@ impl Model {
     pub(super) fn read(&mut self, act: &Act, heard: &Heard) -> Followed {
         match (act, heard) {
             (Act::Read { keys, .. }, Heard::Shown(told)) => {
-                let each = keys.iter().map(|key| self.show(&key_text(*key)));
+                let each = keys.iter().map(|key| self.show(&name_of_key(*key)));
                 let expected: Vec<_> = each.collect();
                 equal("reads", told, &expected)
             }
             (Act::Exists { keys, .. }, Heard::Flags(told)) => {
-                let each = keys.iter().map(|key| self.show(&key_text(*key)).is_ok());
+                let each = keys.iter().map(|key| self.show(&name_of_key(*key)).is_ok());
                 let expected: Vec<_> = each.collect();
                 equal("flags", told, &expected)
             }
-            (Act::ReadMatching { pattern }, Heard::Matching(told)) => {
+            (Act::ReadMatching { tenant, pattern }, Heard::Matching(told)) => {
                 let expected = matching(*pattern).ok_or(code::PARAMS).map(|keys| {
                     let found = keys.into_iter().filter_map(|key| {
-                        let shown = self.show(&key).ok()?;
+                        let shown = self.show(&scoped(*tenant, &key)).ok()?;
                         Some((key, shown.spots))
                     });
                     found.collect::<BTreeMap<_, _>>()
@@ -58,10 +58,10 @@ impl Model {
         if !thing.has_done() {
             return Err(code::NOT_READY);
         }
-        let (group, lease) = (thing.group.clone(), self.rules.lease);
+        let (tenant, group, lease) = (thing.tenant, thing.group.clone(), self.rules.lease);
         let shown = Shown { spots: spots(thing), lease, checksum: thing.checksum };
         let until = self.now + lease;
-        let is_of_group = |thing: &Thing| !group.is_empty() && thing.group == group;
+        let is_of_group = |thing: &Thing| thing.is_of(tenant, &group);
         let members = self.things.values().filter(|thing| is_of_group(thing)).count();
         self.mark_if(members > 1, "a group was leased");
         for (name, thing) in &mut self.things {
@@ -75,24 +75,30 @@ impl Model {
     pub(super) fn remove(&mut self, act: &Act, heard: &Heard) -> Followed {
         match (act, heard) {
             (Act::Remove { keys, force, .. }, Heard::Done(told)) => {
-                let each = keys.iter().map(|key| self.remove_one(&key_text(*key), *force));
+                let each = keys.iter().map(|key| self.remove_one(&name_of_key(*key), *force));
                 let expected: Vec<_> = each.collect();
                 equal("removals", told, &expected)
             }
-            (Act::RemoveAll { force }, Heard::Count(told)) => {
-                let keys: Vec<String> = self.things.keys().cloned().collect();
+            (Act::RemoveAll { tenant, force }, Heard::Count(told)) => {
+                let is_meant = |thing: &Thing| tenant.is_none_or(|tenant| thing.tenant == tenant);
+                let meant = self.things.iter().filter(|(_, thing)| is_meant(thing));
+                let keys: Vec<String> = meant.map(|(key, _)| key.clone()).collect();
                 equal("removed", told, &Ok(self.remove_some(&keys, *force)))
             }
-            (Act::RemoveMatching { pattern, force }, Heard::Count(told)) => {
+            (Act::RemoveMatching { tenant, pattern, force }, Heard::Count(told)) => {
                 let keys = matching(*pattern).ok_or(code::PARAMS);
-                let expected = keys.map(|keys| self.remove_some(&keys, *force));
+                let expected = keys.map(|keys| {
+                    let keys: Vec<String> = keys.iter().map(|key| scoped(*tenant, key)).collect();
+                    self.remove_some(&keys, *force)
+                });
                 equal("removed", told, &expected)
             }
             (Act::Clear { by, keys, name }, Heard::Keys(told)) => {
                 let by = by.unwrap_or(1);
                 let mut expected = Vec::new();
                 for key in keys.iter().map(|key| key_text(*key)) {
-                    if self.clear(by, &key, *name) {
+                    // The call knows no tenant but the default one.
+                    if self.clear(by, &scoped(0, &key), *name) {
                         expected.push(key);
                     }
                 }

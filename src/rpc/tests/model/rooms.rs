@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::act::{Act, name_of};
+use super::super::act::{Act, KEEPER, name_of};
 use super::super::mounts::{bytes_of, endpoint_of};
 use super::super::perform::{Heard, Told};
 use super::{Followed, Model, Phase, Room, UNHEARD_GRACE, code, equal, fail};
@@ -160,7 +160,8 @@ impl Model {
             Some(heard) => now - heard > ttl,
             None => now - self.led_since_monotonic > UNHEARD_GRACE.max(ttl),
         };
-        let gone: BTreeSet<u8> = self.clients.keys().copied().filter(is_silent).collect();
+        let known = self.clients.keys().copied().filter(|client| *client != KEEPER);
+        let gone: BTreeSet<u8> = known.filter(is_silent).collect();
         self.mark_if(!gone.is_empty(), "client given up");
         self.clients.retain(|client, _| !gone.contains(client));
         for room in self.rooms.values_mut().filter(|room| gone.contains(&room.owner)) {

@@ -1,6 +1,6 @@
 //! Copy and move tasks (8.4).
 
-use super::super::act::{Act, key_text, name_of};
+use super::super::act::{Act, name_of, name_of_key};
 use super::super::perform::{Heard, TaskSeen, Told};
 use super::{Followed, Model, code, equal, fail};
 
@@ -40,7 +40,7 @@ impl Model {
     pub(super) fn task(&mut self, act: &Act, heard: &Heard) -> Followed {
         match (act, heard) {
             (Act::MakeTask { key, is_move, from, to }, Heard::Task(told)) => {
-                let owners = self.check_task(&key_text(*key), *is_move, *from, to);
+                let owners = self.check_task(&name_of_key(*key), *is_move, *from, to);
                 match (owners, told) {
                     (Ok(owners), Ok(seen)) => self.make_task(&owners, seen),
                     (Err(code), told) => equal("a task", told, &Err(code)),

@@ -1,6 +1,8 @@
 //! Starts, Ends and Revokes of Puts and Upserts (2, 3).
 
-use super::super::act::{Act, How, group_text, key_text, name_of};
+use super::super::act::{
+    Act, EMPTY_KEY, How, TENANTS, group_text, name_of, name_of_key, scoped, tenant_of,
+};
 use super::super::mounts::{base_of, endpoint_of};
 use super::super::perform::{Heard, Spot, Told};
 use super::{Aside, Copy, Followed, LAST_INSTANT, Model, Phase, Thing, Wish, code, equal, fail};
@@ -17,6 +19,7 @@ fn is_known(kind: i32) -> bool {
 /// What is asked of one key.
 struct Asked<'a> {
     by: u8,
+    tenant: u8,
     key: String,
     size: u64,
     how: &'a How,
@@ -30,14 +33,14 @@ impl Model {
                 equal("answers", &told.len(), &keys.len())?;
                 let ttl = self.resolve(how);
                 for (key, told) in keys.iter().zip(told) {
-                    let key = key_text(*key);
-                    let is_bad = ttl.is_none() || key.is_empty() || *size == 0;
+                    let is_bad = ttl.is_none() || *key == EMPTY_KEY || *size == 0;
                     if is_bad || (how.group.is_some() && how.has_bad_groups) {
                         equal("a start that breaks a rule", told, &Err(code::PARAMS))?;
                         continue;
                     }
                     let (by, size, ttl) = (*by, *size, ttl.unwrap_or(0));
-                    let asked = Asked { by, key, size, how, ttl };
+                    let (tenant, key) = (tenant_of(*key), name_of_key(*key));
+                    let asked = Asked { by, tenant, key, size, how, ttl };
                     match is_upsert {
                         false => self.put(&asked, told)?,
                         true => self.upsert(&asked, told)?,
@@ -48,13 +51,14 @@ impl Model {
             }
             (Act::End { by, keys, kind, checksum, .. }, Heard::Done(told)) => {
                 let by = by.unwrap_or(1);
-                let each = keys.iter().map(|key| self.end(by, &key_text(*key), *kind, *checksum));
+                let each =
+                    keys.iter().map(|key| self.end(by, &name_of_key(*key), *kind, *checksum));
                 let expected: Vec<_> = each.collect();
                 equal("ends", told, &expected)
             }
             (Act::Revoke { by, keys, kind, .. }, Heard::Done(told)) => {
                 let by = by.unwrap_or(1);
-                let each = keys.iter().map(|key| self.revoke(by, &key_text(*key), *kind));
+                let each = keys.iter().map(|key| self.revoke(by, &name_of_key(*key), *kind));
                 let expected: Vec<_> = each.collect();
                 equal("revokes", told, &expected)
             }
@@ -177,6 +181,7 @@ impl Model {
         let eligible = copies.iter().map(|copy| copy.id).collect();
         let wish = Wish { action: asked.how.action, ttl: asked.ttl, eligible };
         let thing = Thing {
+            tenant: asked.tenant,
             by: asked.by,
             size: asked.size,
             began: self.now,
@@ -192,6 +197,10 @@ impl Model {
             is_odd: false,
         };
         self.things.insert(asked.key.clone(), thing);
+        let text = asked.key.rsplit('/').next().unwrap_or_default();
+        let is_everywhere = |tenant| self.things.contains_key(&scoped(tenant, text));
+        let has_all = (0..TENANTS).all(is_everywhere);
+        self.mark_if(has_all, "one key of two tenants");
         Ok(())
     }
 
