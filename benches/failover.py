@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""How soon stock clients go on after the leader is killed; three figures a round.
+"""How soon stock clients go on after the leader is killed, stopped or paused; a line a round.
 
     benches/failover.py --bin target/release/mooncake-ha --rounds 10
+    benches/failover.py --bin target/release/mooncake-ha --rounds 10 --signal TERM
 
 Needs the `mooncake` wheel.  Three nodes run on 127.0.0.1, .2 and .3 with one RPC port, so that one
 name with three addresses (`--name`, from /etc/hosts or a DNS server) can stand for all of them.
@@ -10,6 +11,7 @@ idle        A client that reaches the masters by discovery and makes no call unt
             after a node serves: from "a node serves" to the end of its first put; then its first
             get.  A call made before the client has heard of the new leader goes to the old one,
             whose closed port the client tries for 4.3 s by itself.
+discovery   The same kind of client, putting without pause: its longest put.
 any_node    A client that knows one surviving node only, putting without pause: its longest put.
 by_name     The same for a client that knows the name only (left out without --name).
 
@@ -30,6 +32,7 @@ import threading
 import time
 import urllib.request
 
+SIGNALS = {"KILL": signal.SIGKILL, "TERM": signal.SIGTERM, "STOP": signal.SIGSTOP}
 HOSTS = ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
 VALUE_BYTES = 4096
 LOOK_SECONDS = 0.02
@@ -73,7 +76,7 @@ class Node:
 class Client:
     """A stock client in a process of its own, driven by lines: a key puts it, `?key` reads it."""
 
-    def __init__(self, options, address, port):
+    def __init__(self, address, port):
         command = [sys.executable, os.path.abspath(__file__), "--worker", address, str(port)]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(
@@ -153,7 +156,10 @@ def play(options, nodes, clients, round_number):
     leader = wait_for("a leader", lambda: next((n for n in nodes if n.serves()), None))
     survivor = next(n for n in nodes if n is not leader)
     idle = clients["idle"]
-    busy = {"any_node": Busy(clients[survivor.rpc], f"{round_number}/any")}
+    busy = {
+        "discovery": Busy(clients["busy"], f"{round_number}/found"),
+        "any_node": Busy(clients[survivor.rpc], f"{round_number}/any"),
+    }
     if options.name:
         busy["by_name"] = Busy(clients["name"], f"{round_number}/name")
     for thread in busy.values():
@@ -161,12 +167,12 @@ def play(options, nodes, clients, round_number):
     before = f"{round_number}/idle/before"
     wrong = [] if idle.ask(before)[0] == "0" else [before]
     time.sleep(2)
-    leader.process.send_signal(signal.SIGKILL)
-    killed = time.monotonic()
+    leader.process.send_signal(SIGNALS[options.signal])
+    sent = time.monotonic()
     others = [n for n in nodes if n is not leader]
     wait_for("a new leader", lambda: next((n for n in others if n.serves()), None))
     serves = time.monotonic()
-    row = {"leader_serves_s": serves - killed}
+    row = {"leader_serves_s": serves - sent}
     time.sleep(options.idle_pause)
     key = f"{round_number}/idle/after"
     answer, _ = idle.ask(key)
@@ -181,7 +187,7 @@ def play(options, nodes, clients, round_number):
         wrong += [k for k in thread.done if thread.client.ask(f"?{k}")[0] != "ok"]
         row[f"{name}_puts"] = len(thread.done)
     row["wrong"] = wrong
-    leader.process.wait()
+    leader.end()
     leader.start()
     wait_for("the killed node", lambda: answers(leader))
     time.sleep(REJOIN_SECONDS)
@@ -205,11 +211,12 @@ def run(options):
             node.start()
         wait_for("a leader", lambda: any(n.serves() for n in nodes))
         discovery = "etcd://" + ";".join(n.discovery for n in nodes)
-        clients["idle"] = Client(options, discovery, options.port + 10)
+        clients["idle"] = Client(discovery, options.port + 11)
+        clients["busy"] = Client(discovery, options.port + 12)
         for at, node in enumerate(nodes):
-            clients[node.rpc] = Client(options, node.rpc, options.port + 11 + at)
+            clients[node.rpc] = Client(node.rpc, options.port + 13 + at)
         if options.name:
-            clients["name"] = Client(options, f"{options.name}:{options.port}", options.port + 14)
+            clients["name"] = Client(f"{options.name}:{options.port}", options.port + 16)
         for number in range(options.rounds):
             rows.append(play(options, nodes, clients, number))
             print(json.dumps(rows[-1]), flush=True)
@@ -235,7 +242,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--bin", required=True, help="the mooncake-ha program")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--port", type=int, default=14100, help="first of 15 ports in a row")
+    parser.add_argument("--signal", choices=SIGNALS, default="KILL", help="what the leader gets")
+    parser.add_argument("--port", type=int, default=14100, help="first of 17 ports in a row")
     parser.add_argument("--idle-pause", type=float, default=0.1, metavar="SECONDS")
     parser.add_argument("--name", help="a host name that stands for 127.0.0.1, .2 and .3")
     return run(parser.parse_args())

@@ -22,6 +22,11 @@ const REST_STEP: Duration = Duration::from_millis(500);
 const REST_CPU: Duration = Duration::from_millis(15);
 const REST_STEPS_MAX: usize = 20;
 
+/// A master whose memory has not fallen by as much as this in so many steps gives no more of it back: allocators
+/// wait a while before they do.
+const GIVEN_BACK_BYTES: u64 = 1 << 20;
+const STILL_STEPS: usize = 5;
+
 /// Length of the long keys.
 const LONG_KEY_BYTES: usize = 100;
 
@@ -64,6 +69,23 @@ pub async fn rest(server: &Server) -> Result<ProcessLook, BenchError> {
     Ok(before)
 }
 
+/// Waits until the master gives no more memory back; how it is then.
+async fn given_back(server: &Server) -> Result<ProcessLook, BenchError> {
+    let mut least = rest(server).await?;
+    let mut still = 0;
+    for _ in 0..REST_STEPS_MAX {
+        if still >= STILL_STEPS {
+            break;
+        }
+        tokio::time::sleep(REST_STEP).await;
+        let now = look(server)?;
+        let has_fallen = now.rss_bytes + GIVEN_BACK_BYTES < least.rss_bytes;
+        still = if has_fallen { 0 } else { still + 1 };
+        least = if has_fallen { now } else { least };
+    }
+    look(server)
+}
+
 fn grown(from: &ProcessLook, to: &ProcessLook) -> f64 {
     to.rss_bytes as f64 - from.rss_bytes as f64
 }
@@ -96,7 +118,7 @@ pub async fn million(stage: &mut Stage<'_>, side: Side) -> Result<(), BenchError
     if stage.wants("rss-given-back") {
         let before = look(&play.server)?;
         remove_all(&play).await?;
-        let after = rest(&play.server).await?;
+        let after = given_back(&play.server).await?;
         let share = grown(&after, &before) / grown(&empty, &before).max(1.0);
         stage.note("rss-given-back", side, share);
     }
