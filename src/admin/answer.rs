@@ -32,6 +32,8 @@ pub enum Refused {
     Bad(String),
     /// A write without the token.
     Unauthorized,
+    /// A write from another host where there is no token that it could send.
+    Stranger,
     /// It was tried and failed, in a sentence.
     Failed(String),
     /// The outcome of a write is unknown.
@@ -66,6 +68,10 @@ impl IntoResponse for Refused {
             Refused::Unauthorized => {
                 let why = "send the admin token: Authorization: Bearer <token>";
                 error(StatusCode::UNAUTHORIZED, ErrorCode::InvalidParams, why)
+            }
+            Refused::Stranger => {
+                let why = "changes are accepted from this host only, because no admin_token is set";
+                error(StatusCode::FORBIDDEN, ErrorCode::InvalidParams, why)
             }
             Refused::Failed(why) => {
                 error(StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::InternalError, &why)

@@ -3,7 +3,8 @@
 //! Open before the data directory is, so that a node that replays its log can be asked how it is. Pages about
 //! the store need leadership and answer 503 without it; pages about this node (`/health`, `/role`, `/metrics`,
 //! `/api/v1/cluster`) always answer. Only `/query_key` grants a read lease, as on the peer, and only
-//! `POST`, `PUT` and `DELETE` change anything; they need the token if one is set.
+//! `POST`, `PUT` and `DELETE` change anything; they need the token if one is set, and if none is, they are answered
+//! for callers on this host only.
 
 mod answer;
 mod clients;
@@ -27,6 +28,7 @@ mod segments;
 mod snapshots;
 mod soft_pins;
 mod stop;
+mod stranger;
 pub mod te_metadata;
 mod tenant_quotas;
 
@@ -36,6 +38,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
@@ -182,6 +185,7 @@ fn router(door: Arc<Door>) -> Router {
         .route("/api/v1/cluster/snapshot", post(cluster_change::snapshot))
         .fallback(answer::not_found)
         .method_not_allowed_fallback(answer::not_found)
+        .layer(from_fn_with_state(Arc::clone(&door), stranger::turn_away))
         .with_state(door)
 }
 
@@ -197,6 +201,7 @@ async fn serve_router(listener: TcpListener, router: Router, stop: watch::Receiv
         let _ = stop.wait_for(|is_stopping| *is_stopping).await;
     };
     let listener = listener::BoundedListener::new(listener);
+    let router = router.into_make_service_with_connect_info::<stranger::Caller>();
     let serving =
         axum::serve(listener, router).with_graceful_shutdown(stopped(stop.clone())).into_future();
     let given_up = async {

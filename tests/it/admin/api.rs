@@ -1,6 +1,10 @@
 //! Our own JSON and the metrics: what an operator sees of pins, replication and use.
 
+use std::io::{Read, Write};
+use std::net::{IpAddr, TcpStream, UdpSocket};
+
 use super::seed::{BASE, SEGMENT, SIZE, Seeded};
+use crate::support::venv::skip;
 use crate::support::{eventually, wall_ms};
 
 #[test]
@@ -118,4 +122,35 @@ fn a_write_by_an_operator_needs_the_token_that_is_set() {
     let (status, _, body) = seeded.http().send("POST", "/api/v1/remove_all?force=1", b"");
     assert_eq!(status, 401, "{body}");
     assert_eq!(seeded.master.count("master_key_count"), 1);
+}
+
+/// An address of this host that is not the loopback's; no packet is sent to find it.
+fn address_of_this_host() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_loopback())
+}
+
+#[test]
+fn a_stranger_changes_nothing_where_no_token_is_set() {
+    let Some(address) = address_of_this_host() else { return skip("this host has no address") };
+    let seeded = Seeded::start(&[]);
+    seeded.put(b"a", 1_000, None);
+    let url = seeded.http().url("");
+    let port: u16 = url.trim_end_matches('/').rsplit_once(':').unwrap().1.parse().unwrap();
+    let ask = |request: &str| {
+        let mut socket = TcpStream::connect((address, port)).unwrap();
+        let head = format!("{request} HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n");
+        socket.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let refused = ask("POST /api/v1/remove_all?force=1");
+    assert!(refused.starts_with("HTTP/1.1 403") && refused.contains("admin_token"), "{refused}");
+    assert_eq!(seeded.master.count("master_key_count"), 1);
+    let read = ask("GET /get_all_keys");
+    assert!(read.starts_with("HTTP/1.1 200"), "{read}");
+    let (status, _, body) = seeded.http().send("POST", "/api/v1/remove_all?force=1", b"");
+    assert_eq!(status, 200, "{body}");
 }
