@@ -105,13 +105,14 @@ async fn strangers_who_fill_the_port_for_peers_keep_no_peer_out() {
     cluster.stop(gone).await;
     let left: Vec<u64> = (1..=3).filter(|id| *id != gone).collect();
     let crowds: Vec<_> = left.iter().map(|id| crowd(cluster.config(*id).listen.unwrap())).collect();
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // By then all of them are in, or have been.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
     // The two that are needed lose each other, and have to come in anew.
     cluster.links.isolate(left[0], &left[1..]);
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    tokio::time::sleep(Duration::from_millis(400)).await;
     cluster.links.heal();
     // Before the first of the crowd has been there for so long that it is sent away.
-    let added = tokio::time::timeout(Duration::from_secs(4), cluster.add(2, 0)).await;
+    let added = tokio::time::timeout(Duration::from_millis(2_500), cluster.add(2, 0)).await;
     assert_eq!(added, Ok(()), "a peer is kept out");
     drop(crowds);
     cluster.settle().await;
