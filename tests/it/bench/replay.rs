@@ -12,6 +12,9 @@ use crate::support::NodeProcess;
 /// Requests of one-off blocks between those with the shared prefix.
 const FLOOD: u64 = 120;
 
+/// When the prefix is asked for again, in steps of 20 ms: a slow machine has put it by then.
+const AGAIN: u64 = 100;
+
 /// Blocks of a request.
 const BLOCKS: u64 = 10;
 
@@ -23,11 +26,11 @@ fn trace(directory: &Path) -> String {
     };
     let prefix = || (0..BLOCKS).collect::<Vec<u64>>();
     line(0, prefix());
-    line(1, prefix());
-    for at in 2..2 + FLOOD {
+    line(AGAIN, prefix());
+    for at in AGAIN + 1..=AGAIN + FLOOD {
         line(at, (0..BLOCKS).map(|block| at * 1_000 + block).collect());
     }
-    line(2 + FLOOD, prefix());
+    line(AGAIN + 1 + FLOOD, prefix());
     let path = directory.join("trace.jsonl");
     std::fs::write(&path, text).unwrap();
     path.to_str().unwrap().to_owned()

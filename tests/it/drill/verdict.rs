@@ -43,6 +43,14 @@ impl Victim {
         });
     }
 
+    /// Clients that are known: by the protocol each is told by its first ping to mount again.
+    fn known_clients(&self) -> u64 {
+        let page = self.http.try_get("/metrics").map(|(_, page)| page).unwrap_or_default();
+        let name = "master_remount_segment_requests_total ";
+        let value = page.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        value.unwrap_or(0)
+    }
+
     fn keys(&self) -> usize {
         self.http.try_get("/get_all_keys").map_or(0, |(_, keys)| keys.lines().count())
     }
@@ -72,6 +80,8 @@ fn a_cluster_that_forgets_what_it_acknowledged_is_found_out() {
         .spawn()
         .unwrap();
     eventually_within(STARTED, "the drill has written", || victim.keys() > 120);
+    // Who is not known yet cannot be forgotten.
+    eventually_within(STARTED, "its clients are known", || victim.known_clients() >= 4);
     victim.process.kill();
     std::fs::remove_dir_all(victim.dir.path().join("data")).unwrap();
     victim.start_again();
