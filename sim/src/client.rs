@@ -217,6 +217,7 @@ impl Client {
 
     /// Notes how a call ended, unless it never left. After an unknown end another node is tried.
     fn note(&mut self, key: &str, begun: Begun, act: Act, told: Told, lost: Option<Lost>) {
+        self.history.is_back(self.number);
         if lost.is_some() {
             self.turn();
         }
@@ -274,9 +275,11 @@ impl Client {
             self.history.upsert_begins(key);
         }
         let begun = self.history.begin();
-        let (act, answer) = match wish.is_upsert {
-            true => (Act::UpsertStart, self.caller.call::<UpsertStart>(&request).await),
-            false => (Act::PutStart, self.caller.call::<PutStart>(&request).await),
+        let act = if wish.is_upsert { Act::UpsertStart } else { Act::PutStart };
+        self.history.is_out(self.number, key, begun, act);
+        let answer = match wish.is_upsert {
+            true => self.caller.call::<UpsertStart>(&request).await,
+            false => self.caller.call::<PutStart>(&request).await,
         };
         self.note(key, begun, act, told(&answer), answer.as_ref().err().copied());
         if wish.is_upsert && answer.is_ok() {
@@ -297,6 +300,7 @@ impl Client {
             tenant_id: TENANT,
         };
         let begun = self.history.begin();
+        self.history.is_out(self.number, key, begun, Act::End(id));
         let answer = match wish.is_upsert {
             true => self.caller.call::<UpsertEnd>(&request).await,
             false => self.caller.call::<PutEnd>(&request).await,
@@ -320,6 +324,7 @@ impl Client {
             self.history.upsert_is_revoked(key, place);
         }
         let begun = self.history.begin();
+        self.history.is_out(self.number, key, begun, Act::Revoke);
         let answer = match wish.is_upsert {
             true => self.caller.call::<UpsertRevoke>(&request).await,
             false => self.caller.call::<PutRevoke>(&request).await,
@@ -333,6 +338,7 @@ impl Client {
     async fn remove(&mut self, key: &str) {
         let request = RemoveRequest { key: key.as_bytes(), force: false, tenant_id: TENANT };
         let begun = self.history.begin();
+        self.history.is_out(self.number, key, begun, Act::Remove);
         let answer = self.caller.call::<Remove>(&request).await;
         if matches!(answer, Ok(Ok(()))) {
             self.history.removed(key, begun);

@@ -131,6 +131,8 @@ pub struct Log {
     pub pins: BTreeMap<u64, PinClaim>,
     /// Promises that may still hold.
     pub promises: Vec<Promise>,
+    /// Writes whose clients still wait for the answer, one a client.
+    out: BTreeMap<ClientNo, (String, Begun, Act)>,
     /// Until when an upsert of a key may have replaced what readers saw of it, ms.
     upserts: BTreeMap<String, u64>,
     /// Memory that may have been freed by taking back an upsert in place.
@@ -199,6 +201,24 @@ impl History {
     pub fn begin(&self) -> Begun {
         let state_ms = self.log.lock().state_ms;
         Begun { at: self.time.next_event(), at_ms: self.time.ms(), state_ms }
+    }
+
+    /// A client's write is on its way: if the client ends before its answer comes, the outcome is unknown.
+    pub fn is_out(&self, client: ClientNo, key: &str, begun: Begun, act: Act) {
+        self.log.lock().out.insert(client, (key.to_owned(), begun, act));
+    }
+
+    /// The client's write has ended, in whatever way.
+    pub fn is_back(&self, client: ClientNo) {
+        self.log.lock().out.remove(&client);
+    }
+
+    /// The clients have ended in the midst of what they did.
+    pub fn clients_are_gone(&self) {
+        let out = std::mem::take(&mut self.log.lock().out);
+        for (client, (key, begun, act)) in out {
+            self.end(client, &key, begun, act, Told::Unknown);
+        }
     }
 
     /// It has ended.
@@ -352,6 +372,24 @@ mod tests {
 
     fn findings(history: &History) -> usize {
         history.log.lock().findings.len()
+    }
+
+    #[test]
+    fn a_write_that_was_under_way_when_its_client_ended_may_have_been_done() {
+        let history = History::new(Time::default());
+        let begun = history.begin();
+        history.is_out(1, "k", begun, Act::PutStart);
+        history.is_back(1);
+        history.end(1, "k", begun, Act::PutStart, Told::Yes);
+        let begun = history.begin();
+        history.is_out(1, "k", begun, Act::End(7));
+        history.is_out(2, "l", begun, Act::Remove);
+        history.is_back(2);
+        history.clients_are_gone();
+        let log = history.log.lock();
+        let told = |key: &str| log.ops.get(key).map(|ops| ops.iter().map(|op| op.told).collect());
+        assert_eq!(told("k"), Some(vec![Told::Yes, Told::Unknown]));
+        assert_eq!(told("l"), None::<Vec<Told>>);
     }
 
     #[test]

@@ -549,6 +549,7 @@ impl Run {
         let is_served = self.history.log.lock().answered > answered;
         self.note(is_served, format!("no call was answered in {CALM_MS} ms without faults"));
         drop(self.clients.take());
+        self.history.clients_are_gone();
         let still_ends = self.time.ms() + STILL_MS;
         let agree_ends = still_ends + STILL_MS;
         let is_over = |run: &Self, now| now >= still_ends && run.is_agreed() || now >= agree_ends;
