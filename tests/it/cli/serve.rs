@@ -15,6 +15,19 @@ fn node(dir: &Path, flags: &[&str]) -> Process {
     Process::new("node", program, args, dir.join("log"))
 }
 
+/// Starts a node that cannot open; its last line.
+fn last_word_of_one_that_gives_up(process: &mut Process) -> String {
+    process.start();
+    let mut status = None;
+    eventually("the node gives up", || {
+        status = process.ended();
+        status.is_some()
+    });
+    let log = process.log();
+    assert_eq!(status.unwrap().code(), Some(1), "{log}");
+    log.lines().last().unwrap().to_owned()
+}
+
 fn until_it_says(process: &mut Process, words: &str) {
     eventually(&format!("the node says {words:?}"), || {
         assert!(process.ended().is_none(), "{}", process.log());
@@ -83,15 +96,7 @@ fn a_port_in_use_is_a_sentence_and_exit_code_1_and_leaves_no_data() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let mut node = node(dir.path(), &[&format!("--rpc_port={port}")]);
-    node.start();
-    let mut status = None;
-    eventually("the node gives up", || {
-        status = node.ended();
-        status.is_some()
-    });
-    let log = node.log();
-    assert_eq!(status.unwrap().code(), Some(1), "{log}");
-    let last = log.lines().last().unwrap();
+    let last = last_word_of_one_that_gives_up(&mut node);
     assert!(last.contains(&format!("127.0.0.1:{port}")) && last.contains("rpc_port"), "{last}");
     assert!(!dir.path().join("data").exists());
 }
@@ -103,15 +108,7 @@ fn a_raft_port_in_use_is_said_once_and_the_data_directory_is_not_blamed() {
     let address = taken.local_addr().unwrap();
     let peers = format!("--peers=1={address}");
     let mut node = node(dir.path(), &["--raft_address=127.0.0.1", &peers]);
-    node.start();
-    let mut status = None;
-    eventually("the node gives up", || {
-        status = node.ended();
-        status.is_some()
-    });
-    let log = node.log();
-    assert_eq!(status.unwrap().code(), Some(1), "{log}");
-    let last = log.lines().last().unwrap();
+    let last = last_word_of_one_that_gives_up(&mut node);
     assert!(last.contains(&format!("peers on {address}")) && last.contains("--peers"), "{last}");
     assert_eq!(last.matches("in use").count(), 1, "{last}");
     assert!(!last.contains("directory"), "{last}");

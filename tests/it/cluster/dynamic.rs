@@ -111,15 +111,6 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// Kills the leader and starts it again; another one leads meanwhile.
-fn fail_over(trio: &mut Trio) {
-    let leader = trio.leader();
-    trio.kill(leader);
-    assert_ne!(trio.leader(), leader);
-    trio.start_again(leader);
-    trio.settled();
-}
-
 #[test]
 fn a_leader_that_is_killed_amid_a_further_replica_leaves_it_to_the_next() {
     let mut trio = Trio::start(FLAGS);
@@ -131,13 +122,13 @@ fn a_leader_that_is_killed_amid_a_further_replica_leaves_it_to_the_next() {
     eventually_within(ELECTED, "it is reserved", || {
         caller.metric("master_dynamic_replication_reserved") == 1
     });
-    fail_over(&mut trio);
+    trio.fail_over();
     let caller = Caller::of(&trio);
     let token = caller.fetch();
-    fail_over(&mut trio);
+    trio.fail_over();
     let caller = Caller::of(&trio);
     caller.start(token);
-    fail_over(&mut trio);
+    trio.fail_over();
     let caller = Caller::of(&trio);
     assert_eq!(caller.metric("master_allocated_bytes"), 200);
     caller.end(token);

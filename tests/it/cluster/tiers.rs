@@ -144,15 +144,6 @@ impl<'a> Disk<'a> {
     }
 }
 
-/// Kills the leader and starts it again; another one leads meanwhile.
-fn fail_over(trio: &mut Trio) {
-    let leader = trio.leader();
-    trio.kill(leader);
-    assert_ne!(trio.leader(), leader);
-    trio.start_again(leader);
-    trio.settled();
-}
-
 #[test]
 fn a_leader_that_is_killed_amid_offloads_loses_no_copy_and_hands_out_what_is_left() {
     let mut trio = Trio::start(FLAGS);
@@ -164,7 +155,7 @@ fn a_leader_that_is_killed_amid_offloads_loses_no_copy_and_hands_out_what_is_lef
     disk.put("fetched");
     assert_eq!(disk.to_offload(), ["fetched"]);
     disk.put("queued");
-    fail_over(&mut trio);
+    trio.fail_over();
     let disk = Disk::of(&trio);
     assert_eq!(disk.kinds("done"), "ML");
     assert_eq!(disk.to_offload(), ["queued"]);
@@ -186,7 +177,7 @@ fn a_leader_that_is_killed_amid_promotions_loses_no_object_and_no_memory() {
         eventually_within(ELECTED, "it is handed out", || disk.to_promote() == [key]);
         assert!(disk.stage(key));
     }
-    fail_over(&mut trio);
+    trio.fail_over();
     let disk = Disk::of(&trio);
     assert_eq!(disk.metric("master_promotion_in_flight"), 2);
     disk.ask::<c::NotifyPromotionSuccess>(&disk.about("ends")).unwrap();

@@ -142,6 +142,15 @@ impl Trio {
         self.nodes[at].process.start();
     }
 
+    /// Kills the leader and starts it again; another one leads meanwhile.
+    pub fn fail_over(&mut self) {
+        let leader = self.leader();
+        self.kill(leader);
+        assert_ne!(self.leader(), leader);
+        self.start_again(leader);
+        self.settled();
+    }
+
     /// Starts node 4, which knows the others and waits to be added; it takes part like the first three.
     pub fn start_joining(&mut self) -> usize {
         let port = free_port();
