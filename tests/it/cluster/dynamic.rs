@@ -69,12 +69,6 @@ impl<'a> Caller<'a> {
         self.ask::<c::GetReplicaList>(&request).unwrap().replicas.len()
     }
 
-    fn metric(&self, name: &str) -> u64 {
-        let (_, text) = self.trio.http(self.trio.leader()).get("/metrics");
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("{name} is not in the metrics")).trim().parse().unwrap()
-    }
-
     /// The token of the one task.
     fn fetch(&self) -> (Uuid, u64) {
         let request = r::FetchTasksRequest { client_id: CLIENT, batch_size: 9 };
@@ -120,7 +114,7 @@ fn a_leader_that_is_killed_amid_a_further_replica_leaves_it_to_the_next() {
     let caller = Caller::of(&trio);
     (0..8).for_each(|_| assert_eq!(caller.read(), 1));
     eventually_within(ELECTED, "it is reserved", || {
-        caller.metric("master_dynamic_replication_reserved") == 1
+        trio.metric("master_dynamic_replication_reserved") == 1
     });
     trio.fail_over();
     let caller = Caller::of(&trio);
@@ -130,7 +124,7 @@ fn a_leader_that_is_killed_amid_a_further_replica_leaves_it_to_the_next() {
     caller.start(token);
     trio.fail_over();
     let caller = Caller::of(&trio);
-    assert_eq!(caller.metric("master_allocated_bytes"), 200);
+    assert_eq!(trio.metric("master_allocated_bytes"), 200);
     caller.end(token);
     assert_eq!(caller.read(), 2);
     for (name, value) in [
@@ -139,7 +133,7 @@ fn a_leader_that_is_killed_amid_a_further_replica_leaves_it_to_the_next() {
         ("master_dynamic_replication_completed_total", 1),
         ("master_dynamic_replication_expired_total", 0),
     ] {
-        assert_eq!(caller.metric(name), value, "{name}");
+        assert_eq!(trio.metric(name), value, "{name}");
     }
     assert_eq!(trio.told().pins, before.pins, "no pin is moved");
 }
@@ -158,9 +152,8 @@ fn stock_clients_replicate_what_is_hot_over_the_death_of_a_leader() {
     let keys: Vec<String> = values.iter().map(|value| value.key.clone()).collect();
     (0..8).for_each(|_| assert_eq!(target.batch_replicas(&keys).len(), keys.len()));
     // Reservations are there, and no client has had the time to carry all of them out.
-    let caller = Caller::of(&trio);
     eventually_within(ELECTED, "copies are reserved", || {
-        caller.metric("master_dynamic_replication_reserved_total") > 0
+        trio.metric("master_dynamic_replication_reserved_total") > 0
     });
     let leader = trio.leader();
     trio.kill(leader);

@@ -136,12 +136,6 @@ impl<'a> Disk<'a> {
         };
         self.ask::<c::PromotionAllocStart>(&request).is_ok()
     }
-
-    fn metric(&self, name: &str) -> u64 {
-        let (_, text) = self.trio.http(self.trio.leader()).get("/metrics");
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("{name} is not in the metrics")).trim().parse().unwrap()
-    }
 }
 
 #[test]
@@ -162,8 +156,8 @@ fn a_leader_that_is_killed_amid_offloads_loses_no_copy_and_hands_out_what_is_lef
     disk.offloaded("fetched");
     disk.offloaded("queued");
     assert_eq!((disk.kinds("fetched"), disk.kinds("queued")), ("ML".into(), "ML".into()));
-    assert_eq!(disk.metric("master_offloads_in_flight"), 0);
-    assert_eq!(disk.metric("master_local_disks"), 1);
+    assert_eq!(trio.metric("master_offloads_in_flight"), 0);
+    assert_eq!(trio.metric("master_local_disks"), 1);
 }
 
 #[test]
@@ -179,17 +173,17 @@ fn a_leader_that_is_killed_amid_promotions_loses_no_object_and_no_memory() {
     }
     trio.fail_over();
     let disk = Disk::of(&trio);
-    assert_eq!(disk.metric("master_promotion_in_flight"), 2);
+    assert_eq!(trio.metric("master_promotion_in_flight"), 2);
     disk.ask::<c::NotifyPromotionSuccess>(&disk.about("ends")).unwrap();
     assert_eq!(disk.kinds("ends"), "LM");
-    assert_eq!(disk.metric("master_allocated_bytes"), 200);
+    assert_eq!(trio.metric("master_allocated_bytes"), 200);
     // The memory of the other one comes back by the release timeout, half a minute here.
     let minute = 3 * ELECTED;
     eventually_within(minute, "the other one is over", || {
-        disk.metric("master_promotion_in_flight") == 0
+        trio.metric("master_promotion_in_flight") == 0
     });
     eventually_within(ELECTED, "its memory is free", || {
-        disk.metric("master_allocated_bytes") == 100
+        trio.metric("master_allocated_bytes") == 100
     });
     assert_eq!((disk.kinds("ends"), disk.kinds("never ends")), ("LM".into(), "L".into()));
 }

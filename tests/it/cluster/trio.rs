@@ -142,6 +142,13 @@ impl Trio {
         self.nodes[at].process.start();
     }
 
+    /// A metric of the leader that counts something.
+    pub fn metric(&self, name: &str) -> u64 {
+        let (_, text) = self.http(self.leader()).get("/metrics");
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{name} is not in the metrics")).trim().parse().unwrap()
+    }
+
     /// Kills the leader and starts it again; another one leads meanwhile.
     pub fn fail_over(&mut self) {
         let leader = self.leader();
