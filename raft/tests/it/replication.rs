@@ -235,18 +235,19 @@ async fn a_sender_that_is_back_before_its_lost_connection_is_noticed_goes_on_whe
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_log_stays_bounded_in_bytes_while_a_follower_is_away() {
     const WRITTEN: u64 = 24 << 20;
+    const BOUND: u64 = 1 << 20;
     let mut cluster = Cluster::start(3, small).await;
     let leader = cluster.leader().await;
     let behind = (1..=3).find(|id| *id != leader).unwrap();
     cluster.stop(behind).await;
     let node = cluster.members[&leader].node.clone();
-    let mut most = 0;
     for number in 0..WRITTEN / 20_000 {
         cluster.add(number, 20_000).await;
-        most = most.max(node.status().log_bytes);
+        // A log may be over its bound for as long as a snapshot takes, which is the disk's to say.
+        if number % 100 == 99 {
+            eventually("the log is cut", || node.status().log_bytes < BOUND).await;
+        }
     }
-    println!("at most {most} bytes of log for {WRITTEN} bytes of entries");
-    assert!(most < WRITTEN / 3, "{most} bytes");
     cluster.open(behind).await;
     cluster.settle().await;
     drop(node);

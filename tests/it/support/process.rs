@@ -8,6 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use super::eventually::eventually;
@@ -55,10 +56,14 @@ impl Process {
         self.child.as_mut().and_then(|child| child.try_wait().unwrap())
     }
 
-    /// Sends a signal and does not wait.
+    /// Sends a signal, and waits for nothing but SIGSTOP, whose threads run on for a moment on a busy machine.
     pub fn signal(&self, signal: Signal) {
         let child = self.child.as_ref().expect("a running process");
-        kill(Pid::from_raw(child.id().try_into().unwrap()), signal).unwrap();
+        let pid = Pid::from_raw(child.id().try_into().unwrap());
+        kill(pid, signal).unwrap();
+        if signal == Signal::SIGSTOP {
+            stands_still(pid);
+        }
     }
 
     /// Memory of the running process that is in the machine's.
@@ -105,6 +110,14 @@ impl Drop for Process {
             print_tail(&self.name, &self.log());
         }
     }
+}
+
+/// Waits until no thread of a child that was sent SIGSTOP runs any more.
+pub fn stands_still(child: Pid) {
+    let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
+    eventually("every thread stands still", || {
+        matches!(waitid(Id::Pid(child), flags), Ok(WaitStatus::Stopped(..)))
+    });
 }
 
 /// Prints the end of a log to the failing test's output.

@@ -20,7 +20,7 @@ use serde_json::{Value as Json, json};
 use super::config::WriteConfig;
 use super::load::{LoadOptions, LoadReport, Record, Verified};
 use super::ports::free_port;
-use super::process::print_tail;
+use super::process::{print_tail, stands_still};
 use super::venv::Venv;
 
 /// Longer than any call of the library towards a dead master on this machine.
@@ -208,6 +208,7 @@ impl StockClient {
     pub fn frozen<T>(&self, during: impl FnOnce() -> T) -> T {
         let process = Pid::from_raw(self.child.id().try_into().unwrap());
         kill(process, Signal::SIGSTOP).unwrap();
+        stands_still(process);
         let answer = during();
         kill(process, Signal::SIGCONT).unwrap();
         answer
