@@ -104,10 +104,10 @@ struct Run {
     #[command(flatten)]
     objects: Objects,
     /// Keys that are put first, for reads to choose from
-    #[arg(long, default_value_t = 100_000)]
+    #[arg(long, default_value = "100k", value_parser = amount)]
     keys: u64,
     /// Keys that put and remove use at most
-    #[arg(long, default_value_t = 100_000)]
+    #[arg(long, default_value = "100k", value_parser = amount)]
     count: u64,
     /// Keys of one call; 1 uses the calls for single keys
     #[arg(long, default_value_t = 1)]
@@ -155,7 +155,7 @@ struct Stall {
     #[command(flatten)]
     objects: Objects,
     /// Objects in the store
-    #[arg(long, default_value_t = 1_000_000)]
+    #[arg(long, default_value = "1m", value_parser = amount)]
     count: u64,
     /// The master's client_ttl in seconds
     #[arg(long, default_value_t = 10)]

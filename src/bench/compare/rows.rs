@@ -216,9 +216,9 @@ pub const NOT_MEASURED: &[(&str, &str)] = &[
     (
         "three-nodes-sync",
         "the other master has no mode in which an answered write is on several disks; \
-         measure a cluster by `bench run put --address LEADER --connections 64`",
+         measure a cluster by benches/three_nodes.py",
     ),
-    ("objects-10m", "needs 24 GiB and half an hour; measure by `bench scale --objects 10m`"),
+    ("objects-10m", "fills 24 GiB with the other master; measure by `bench restore --count 10m`"),
 ];
 
 /// A row by its name.
