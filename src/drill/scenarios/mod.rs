@@ -44,6 +44,7 @@ enum Play {
     ClockStep,
     ColdRestart,
     MajorityLoss,
+    Minority,
     LeaderPartition,
     OneWayPartition,
     LostNodeReplace,
@@ -162,6 +163,7 @@ impl Scenario {
             Play::ClockStep => clock::clock_step(stage).await,
             Play::ColdRestart => crash::cold_restart(stage).await,
             Play::MajorityLoss => crash::majority_loss(stage).await,
+            Play::Minority => partition::minority(stage).await,
             Play::LeaderPartition => partition::leader_partition(stage).await,
             Play::OneWayPartition => partition::one_way(stage).await,
             Play::LostNodeReplace => members::lost_node_replace(stage).await,
@@ -243,11 +245,18 @@ pub const SCENARIOS: &[Scenario] = &[
         "what was acknowledged is on the disks of a majority",
     ),
     Scenario::new(
-        "majority-loss",
+        "majority-loss-and-return",
         Play::MajorityLoss,
         "SIGKILL of the leader and a follower; both are started again",
         "one node alone acknowledges nothing, and everything is there when the others return",
     ),
+    Scenario::new(
+        "minority",
+        Play::Minority,
+        "a follower is cut off from the other nodes, not from its clients",
+        "the majority goes on under its leader, and who comes back has served nothing stale and deposes nobody",
+    )
+    .linked(),
     Scenario::new(
         "leader-partition",
         Play::LeaderPartition,
@@ -271,7 +280,7 @@ pub const SCENARIOS: &[Scenario] = &[
         "the procedure of the operations page works under load",
     ),
     Scenario::new(
-        "restore",
+        "restore-from-catalog",
         Play::Restore,
         "a catalog snapshot is taken, all nodes and their disks are lost, new ones start from the snapshot",
         "the worst day's procedure brings back every object, place and pin that the snapshot holds",

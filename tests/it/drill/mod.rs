@@ -102,7 +102,7 @@ fn a_lost_disk_is_replaced_by_a_new_node_under_load() {
 
 #[test]
 fn the_worst_day_brings_back_all_that_the_newest_sound_snapshot_holds() {
-    let (code, report) = play(&["restore", "corrupt-snapshot-fallback"]);
+    let (code, report) = play(&["restore-from-catalog", "corrupt-snapshot-fallback"]);
     assert_nothing_lost(code, &report);
 }
 
@@ -199,4 +199,10 @@ fn children(process: u32) -> Vec<u32> {
         found.extend(text.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
     }
     found
+}
+
+#[test]
+fn a_follower_that_was_cut_off_serves_nothing_stale_and_deposes_nobody() {
+    let (code, report) = play(&["minority", "--rounds", "2"]);
+    assert_nothing_lost(code, &report);
 }
