@@ -65,6 +65,10 @@ impl DataDir {
         self.root.join("mark")
     }
 
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.root.join("journal")
+    }
+
     pub(crate) fn snapshot(&self) -> PathBuf {
         self.root.join("snapshot")
     }

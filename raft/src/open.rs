@@ -52,7 +52,7 @@ pub(crate) fn open_stored(
     let peers = Arc::new(Peers::open(config, &dir)?);
     let heard = Arc::clone(&peers);
     adapter.on_members = Box::new(move |members| heard.members_changed(members));
-    let log = LogStore::open(&dir.log(), &dir.mark(), config, fatal.clone())?;
+    let log = LogStore::open(&dir.log(), &dir.mark(), &dir.journal(), config, fatal.clone())?;
     if log.purged().map(|id| id.index) > adapter.last().map(|id| id.index) {
         let purged = log.purged().map_or(0, |id| id.index);
         let found = adapter.last().map_or("none".to_owned(), |id| id.index.to_string());

@@ -43,9 +43,9 @@ impl StoreBuilder<TypeConfig, LogStore, Adapter, tempfile::TempDir> for Builder 
         let mut config = Config::new(1, "suite", dir.path());
         // Small, so that the suite reads from the store and not only from memory.
         config.log_cache_bytes = 1;
-        let mark = dir.path().join("mark");
+        let (mark, journal) = (dir.path().join("mark"), dir.path().join("journal"));
         let fatal = watch::Sender::new(None);
-        let log = LogStore::open(&dir.path().join("log"), &mark, &config, fatal);
+        let log = LogStore::open(&dir.path().join("log"), &mark, &journal, &config, fatal);
         let snapshots =
             SnapshotDir::open(config.world.clone(), dir.path().join("snapshot")).unwrap();
         let machine = Arc::new(Erased(Arc::new(Nothing)));

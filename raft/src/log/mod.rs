@@ -4,6 +4,8 @@
 //! entries keep their order; a read beyond the tail goes to the store on a blocking thread, never
 //! on a runtime worker. Leaves to `writer.rs` the writing, to `store.rs` the bytes on disk.
 
+pub(crate) mod ahead;
+pub(crate) mod journal;
 pub(crate) mod mark;
 pub(crate) mod memory;
 pub(crate) mod paced;
@@ -25,7 +27,7 @@ use openraft::storage::{LogState, RaftLogReader, RaftLogStorage};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{oneshot, watch};
 
-use crate::config::Config;
+use crate::config::{Config, Durability};
 use crate::error::OpenError;
 use crate::log::mark::Mark;
 use crate::log::store::{Kept, LogBackend, SledLog, StoreError};
@@ -90,10 +92,11 @@ pub(crate) struct LogStore {
 }
 
 impl LogStore {
-    /// Opens the sled log of a node; blocking.
+    /// Opens the sled log of a node, and what stands beside it; blocking.
     pub(crate) fn open(
         path: &Path,
         mark: &Path,
+        journal: &Path,
         config: &Config,
         fatal: watch::Sender<Option<String>>,
     ) -> Result<Self, OpenError> {
@@ -102,6 +105,8 @@ impl LogStore {
             None => Arc::new(SledLog::open(path, config.store_cache_bytes)?),
             Some(simulation) => Arc::new(simulation.log()),
         };
+        let is_synced = config.durability == Durability::Sync;
+        let store = ahead::open(store, &*config.world.disk(), journal, is_synced)?;
         Self::with_store(path, store, mark, config, fatal)
     }
 
@@ -113,27 +118,16 @@ impl LogStore {
         config: &Config,
         fatal: watch::Sender<Option<String>>,
     ) -> Result<Self, OpenError> {
-        let broken = |e: StoreError| match e {
-            StoreError::Damaged { path, index, detail } => {
-                OpenError::damaged("raft log", path, format!("at index {index}: {detail}"))
-            }
-            StoreError::Failed { path, doing, detail } => {
-                let source = io::Error::other(detail);
-                OpenError::Io { what: doing, path, why: source }
-            }
-        };
-        let Kept { vote, purged, committed } = store.kept().map_err(broken)?;
+        let Kept { vote, purged, committed } = store.kept()?;
         let mut tail = Tail::new(config.log_cache_bytes);
         if let Some(purged) = purged {
             tail.purge_to(purged);
         }
-        store
-            .scan(&mut |entry| {
-                let index = entry.log_id.index;
-                tail.push(entry);
-                tail.stored_to(index);
-            })
-            .map_err(broken)?;
+        store.scan(&mut |entry| {
+            let index = entry.log_id.index;
+            tail.push(entry);
+            tail.stored_to(index);
+        })?;
         check_reach(&mark, &tail, vote.as_ref())?;
         // Without a disk sync of appends a power cut may take entries but leave the id.
         let committed = committed.min(tail.last());

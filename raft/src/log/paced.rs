@@ -4,16 +4,12 @@
 //! on its way leaves the group written and not synced. Leaves to `memory.rs` what then survives.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{sleep, timeout};
 
-use crate::log::writer::{Op, PURGE_PAUSE, Writer, collect};
+use crate::log::writer::{Op, Writer, collect};
 use crate::world::Surroundings;
-
-/// How long it waits when there is nothing to purge.
-const IDLE: Duration = Duration::from_secs(3600);
 
 struct Paced {
     writer: Writer,
@@ -33,8 +29,7 @@ pub(crate) fn spawn(mut writer: Writer, simulation: Arc<dyn Surroundings>) -> Un
 impl Paced {
     async fn run(mut self, mut asked: UnboundedReceiver<Op>) {
         loop {
-            let pause = if self.writer.has_debt() { PURGE_PAUSE } else { IDLE };
-            match timeout(pause, asked.recv()).await {
+            match timeout(self.writer.pause(), asked.recv()).await {
                 Ok(None) => return,
                 Ok(Some(first)) => {
                     self.group = collect(first, || asked.try_recv().ok());

@@ -47,6 +47,20 @@ impl From<StoreError> for std::io::Error {
     }
 }
 
+impl From<StoreError> for OpenError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Damaged { path, index, detail } => {
+                OpenError::damaged("raft log", path, format!("at index {index}: {detail}"))
+            }
+            StoreError::Failed { path, doing, detail } => {
+                let source = std::io::Error::other(detail);
+                OpenError::Io { what: doing, path, why: source }
+            }
+        }
+    }
+}
+
 /// What is kept beside the entries.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Kept {
@@ -79,6 +93,14 @@ pub(crate) trait LogBackend: Send + Sync + 'static {
     fn purge_some(&self, upto: u64) -> Result<bool, StoreError>;
     /// Hands everything written to the operating system, and with `hard` to the disk.
     fn sync(&self, hard: bool) -> Result<(), StoreError>;
+    /// Whether some of what `sync` was told of waits for [`LogBackend::settle`].
+    fn has_backlog(&self) -> bool {
+        false
+    }
+    /// Does what `sync` has put off.
+    fn settle(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 const VOTE: &[u8] = b"vote";

@@ -62,7 +62,9 @@ fn open(dir: &Path) -> LogStore {
     let mut config = Config::new(1, "model", dir);
     config.log_cache_bytes = 20_000;
     config.durability = crate::config::Durability::Async;
-    LogStore::open(&dir.join("log"), &dir.join("mark"), &config, watch::Sender::new(None)).unwrap()
+    let place = |name| dir.join(name);
+    let (log, mark, journal) = (place("log"), place("mark"), place("journal"));
+    LogStore::open(&log, &mark, &journal, &config, watch::Sender::new(None)).unwrap()
 }
 
 impl Pair {

@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use crate::clock::{self, Nanos};
 use crate::config::Durability;
 use crate::log::Shared;
+use crate::log::ahead::JOURNAL_AGE_MAX;
 use crate::log::mark::{Least, Mark};
 use crate::log::paced;
 use crate::log::store::{StoreError, panic_text};
@@ -28,7 +29,7 @@ const GROUP_OPS_MAX: usize = 4096;
 const GROUP_BYTES_MAX: usize = 4 << 20;
 /// How long the thread waits for work before it deletes the next few purged rows.
 pub(crate) const PURGE_PAUSE: Duration = Duration::from_millis(2);
-/// How long it waits when there is nothing to purge: only to notice that the node is gone.
+/// How long it waits when there is nothing left to do: only to notice that the node is gone.
 const IDLE: Duration = Duration::from_secs(3600);
 
 /// A sync that takes longer is told: acknowledgements and votes wait for it, and leaders fall.
@@ -163,8 +164,7 @@ impl Writer {
     fn run(mut self, queue: &Receiver<Op>) {
         self.begin();
         loop {
-            let pause = if self.debt.is_some() { PURGE_PAUSE } else { IDLE };
-            let group = match queue.recv_timeout(pause) {
+            let group = match queue.recv_timeout(self.pause()) {
                 Ok(first) => collect(first, || queue.try_recv().ok()),
                 Err(RecvTimeoutError::Timeout) => Vec::new(),
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -175,9 +175,15 @@ impl Writer {
         }
     }
 
-    /// Whether purged rows are left to delete.
-    pub(crate) fn has_debt(&self) -> bool {
-        self.debt.is_some()
+    /// How long to wait for work before something that was put off is done.
+    pub(crate) fn pause(&self) -> Duration {
+        let has_backlog = || self.shared.store().is_ok_and(|store| store.has_backlog());
+        match self.debt {
+            _ if self.dead.is_some() => IDLE,
+            Some(_) => PURGE_PAUSE,
+            None if has_backlog() => JOURNAL_AGE_MAX,
+            None => IDLE,
+        }
     }
 
     /// Takes over what was found in the log.
@@ -233,10 +239,11 @@ impl Writer {
     }
 
     fn write(&mut self, group: Vec<Op>, waiting: &mut Waiting) -> Result<(), StoreError> {
-        if group.is_empty() {
-            return Ok(());
-        }
         let store = self.shared.store()?;
+        if group.is_empty() {
+            // Purging goes first: its syncs settle what is old.
+            return if self.debt.is_some() { Ok(()) } else { store.settle() };
+        }
         let has_vote = group.iter().any(|op| matches!(op, Op::Vote { .. }));
         let mut hard = self.hard;
         let mut pending: Vec<Entry> = Vec::new();

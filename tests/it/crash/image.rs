@@ -30,16 +30,20 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Takes from the log in `data`, and from its mark, what the power cut takes.
+/// Takes from the log in `data`, and from its mark and journal, what the power cut takes.
 pub fn cut_power(data: &Path, synced: &Path, cut: Cut, seed: u64) {
-    let (log, mark) = (data.join("log/db"), data.join("mark"));
-    let (now, safe) = (fs::read(&log).unwrap(), fs::read(synced.join("db")).unwrap());
+    let mark = data.join("mark");
     let mut dice = Dice(seed | 1);
-    let left = match cut {
-        Cut::Lost => safe,
-        Cut::Torn => torn(&safe, &now, &mut dice),
-    };
-    fs::write(log, left).unwrap();
+    for (path, name) in [(data.join("log/db"), "db"), (data.join("journal"), "journal")] {
+        // Who syncs every append has no journal.
+        let Ok(now) = fs::read(&path) else { continue };
+        let safe = fs::read(synced.join(name)).unwrap();
+        let left = match cut {
+            Cut::Lost => safe,
+            Cut::Torn => torn(&safe, &now, &mut dice),
+        };
+        fs::write(path, left).unwrap();
+    }
     if cut == Cut::Lost {
         // Of the mark nothing was ever synced but what a truncation has lowered it to.
         fs::write(mark, fs::read(synced.join("mark")).unwrap_or_default()).unwrap();

@@ -38,7 +38,7 @@ impl Tour {
 /// A point that is added to the program must be added to a tour.
 #[test]
 fn every_crash_point_is_on_the_tour_of_a_test() {
-    let tours = [single::LOG_TOUR, single::FILES_TOUR, cluster::TOUR];
+    let tours = [single::LOG_TOUR, single::JOURNAL_TOUR, single::FILES_TOUR, cluster::TOUR];
     let planned: BTreeSet<Point> = tours.into_iter().flatten().copied().collect();
     let all: BTreeSet<Point> = Point::ALL.iter().copied().collect();
     assert_eq!(planned, all);
