@@ -4,8 +4,8 @@
 //! tokens are the engines' own.
 
 use bytes::Bytes;
+use rmp::encode::{self, ByteBuf};
 
-use super::msgpack::{array, map, nil, signed, text, unsigned};
 use crate::node::feed::Batch;
 use crate::state::presence::{Medium, PresenceChange};
 
@@ -30,7 +30,7 @@ pub fn encode(batch: &Batch, form: &Form) -> Bytes {
         .map(|(id, change)| (id, change, hash_of(&change.key)))
         .filter(|(_, _, hash)| form.has_object_key || hash.is_some())
         .collect();
-    let mut out = Vec::new();
+    let mut out = ByteBuf::new();
     array(&mut out, 3);
     unsigned(&mut out, batch.at.0);
     array(&mut out, told.len());
@@ -38,7 +38,7 @@ pub fn encode(batch: &Batch, form: &Form) -> Bytes {
         event(&mut out, id, batch.at.0, change, hash, form);
     }
     unsigned(&mut out, RANK);
-    out.into()
+    out.into_vec().into()
 }
 
 /// Keys of a batch that are no numbers.
@@ -50,7 +50,7 @@ pub fn unparsed_keys(batch: &Batch) -> u64 {
 const FIELDS: usize = 13;
 
 fn event(
-    out: &mut Vec<u8>,
+    out: &mut ByteBuf,
     id: u64,
     at_ms: u64,
     change: &PresenceChange,
@@ -65,7 +65,7 @@ fn event(
     };
     let chosen = if legacy { 2 } else { 0 } + usize::from(form.has_object_key);
     map(out, FIELDS + chosen + of_kind);
-    let mut field = |name: &str, value: &dyn Fn(&mut Vec<u8>)| {
+    let mut field = |name: &str, value: &dyn Fn(&mut ByteBuf)| {
         text(out, name.as_bytes());
         value(out);
     };
@@ -117,6 +117,37 @@ fn event(
     if legacy {
         field("parent_block_hash", &nil);
     }
+}
+
+fn nil(out: &mut ByteBuf) {
+    let Ok(()) = encode::write_nil(out);
+}
+
+fn unsigned(out: &mut ByteBuf, number: u64) {
+    let Ok(_) = encode::write_uint(out, number);
+}
+
+fn signed(out: &mut ByteBuf, number: i64) {
+    let Ok(_) = encode::write_sint(out, number);
+}
+
+/// A string of any bytes, since a key may be of any; what is beyond 4 GiB is cut.
+fn text(out: &mut ByteBuf, bytes: &[u8]) {
+    let bytes = bytes.get(..u32::MAX as usize).unwrap_or(bytes);
+    let Ok(_) = encode::write_str_len(out, length(bytes.len()));
+    out.as_mut_vec().extend_from_slice(bytes);
+}
+
+fn array(out: &mut ByteBuf, count: usize) {
+    let Ok(_) = encode::write_array_len(out, length(count));
+}
+
+fn map(out: &mut ByteBuf, count: usize) {
+    let Ok(_) = encode::write_map_len(out, length(count));
+}
+
+fn length(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// The number that a key is, decimal or with `0x` in front.
@@ -195,6 +226,19 @@ mod tests {
         let told = encode(&batch, &form(false, false));
         assert!(told.starts_with(b"\x93\xcd\x03\xe8\x91\x8e\xa8event_id\x0a"), "{told:?}");
         assert!(encode(&batch, &form(false, true)).starts_with(b"\x93\xcd\x03\xe8\x92"));
+    }
+
+    #[test]
+    fn a_key_of_any_bytes_and_length_is_sent_as_it_is() {
+        let heads: [(usize, &[u8]); 3] = [(31, b"\xbf"), (32, b"\xd9\x20"), (256, b"\xda\x01\x00")];
+        for (length, head) in heads {
+            let key: Box<[u8]> = vec![0xfe; length].into();
+            let told = PresenceChange { key: key.clone(), ..change("", Medium::Memory, false) };
+            let message = encode(&batch(vec![told]), &form(false, true));
+            let expected = [b"\xaaobject_key".as_slice(), head, &key].concat();
+            let is_there = message.windows(expected.len()).any(|part| part == expected);
+            assert!(is_there, "{length}: {message:?}");
+        }
     }
 
     #[test]

@@ -6,7 +6,6 @@
 //! nothing is missing. A slow one is not waited for: it loses the oldest events and sees the gap.
 
 mod message;
-mod msgpack;
 mod subscriber;
 mod zmtp;
 

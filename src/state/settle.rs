@@ -6,6 +6,7 @@
 use smallvec::SmallVec;
 
 use super::State;
+use super::guard::SavedUntil;
 use super::presence::Medium;
 use crate::model::{
     ClientId, Deadline, GroupIdx, Millis, Object, ObjectRef, Place, Replica, ReplicaId,
@@ -183,23 +184,36 @@ impl State {
         Some(at)
     }
 
-    /// Puts a new object in the place of one of the same key, in one step for readers, and forgets what was derived
-    /// from the old one, which the caller gets with its replicas: their memory is not given back yet.
+    /// Puts a new object in the place of one of the same key, in one step for readers. The caller gets the old one
+    /// with its replicas, whose memory is not given back yet, and until when a snapshot could bring it back.
     ///
     /// `None`, with the new object dropped, if there is no such object.
-    pub(super) fn supersede(&mut self, object: ObjectRef, heir: Object) -> Option<Object> {
+    pub(super) fn supersede(
+        &mut self,
+        object: ObjectRef,
+        heir: Object,
+    ) -> Option<(Object, SavedUntil)> {
         let (nodes, after, group) = (memory_nodes(&heir), Footprint::of(&heir), heir.group);
         let old = self.view.table.swap(object, heir)?;
-        self.settle(object, Some(&old), Footprint::of(&old), Footprint::ABSENT);
-        let transfer = self.transfers.remove(object);
-        self.forget_dynamic(object, transfer.as_ref());
-        self.forget_tiers(object);
-        self.leave_group(old.group, object);
+        let until = self.forget(object, &old);
         self.join_group(group, object);
         self.settle(object, None, Footprint::ABSENT, after);
         self.own_all(nodes, object);
         self.release_numbers(old.writer, old.tenant, old.group);
-        Some(old)
+        Some((old, until))
+    }
+
+    /// Forgets what was derived from an object that has just left the table, all but its numbers. Returns until when
+    /// a snapshot could bring it back.
+    fn forget(&mut self, object: ObjectRef, gone: &Object) -> SavedUntil {
+        self.settle(object, Some(gone), Footprint::of(gone), Footprint::ABSENT);
+        let transfer = self.transfers.remove(object);
+        self.forget_dynamic(object, transfer.as_ref());
+        self.forget_tiers(object);
+        self.leave_group(gone.group, object);
+        let until = self.saved_until(gone);
+        self.forget_shortened(gone);
+        until
     }
 
     fn own_all(&mut self, nodes: SmallVec<[(SegmentIdx, u32); 2]>, owner: ObjectRef) {
@@ -248,17 +262,11 @@ impl State {
         });
         let Some(Some(hash)) = hash else { return false };
         let Some(erased) = self.view.table.remove(object, hash) else { return false };
-        self.settle(object, Some(&erased), Footprint::of(&erased), Footprint::ABSENT);
-        let transfer = self.transfers.remove(object);
-        self.forget_dynamic(object, transfer.as_ref());
-        self.forget_tiers(object);
-        let until = self.saved_until(&erased).or(leased_until);
-        self.forget_shortened(&erased);
+        let until = self.forget(object, &erased).or(leased_until);
         let is_held = |replica: &&Replica| freed.is_none() || memory_node(replica) != freed;
         for replica in erased.replicas.iter().filter(is_held) {
             self.release(replica.clone(), erased.size, until);
         }
-        self.leave_group(erased.group, object);
         self.release_numbers(erased.writer, erased.tenant, erased.group);
         erased.lease.is_fenced()
     }

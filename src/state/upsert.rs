@@ -152,17 +152,16 @@ impl State {
                 // Taken over when the two change places: a removal may close the old one until then.
                 is_fenced: false,
             };
-            (origin, on_disk.cloned().collect::<Vec<_>>(), self.saved_until(old))
+            (origin, on_disk.cloned().collect::<Vec<_>>())
         });
-        let Some((origin, on_disk, until)) = origin else { return Err(ErrorCode::ObjectNotFound) };
+        let Some((origin, on_disk)) = origin else { return Err(ErrorCode::ObjectNotFound) };
         let moved: Vec<ReplicaId> = on_disk.iter().map(|replica| replica.id).collect();
         for mut replica in on_disk {
             replica.status = ReplicaStatus::Processing;
             replicas.push(replica);
         }
         let heir = self.started(start, item, at, replicas, origin);
-        let old = self.supersede(object, heir).ok_or(ErrorCode::ObjectNotFound)?;
-        self.forget_shortened(&old);
+        let (old, until) = self.supersede(object, heir).ok_or(ErrorCode::ObjectNotFound)?;
         let left = old.replicas.iter().filter(|replica| !moved.contains(&replica.id)).cloned();
         let (written, others): (Vec<_>, Vec<_>) = left.partition(is_memory);
         self.set_aside(written, old.size, until, self.release_at(start));

@@ -3,10 +3,12 @@
 //! A whole master runs in this process, without sockets and without its loops; time, chance and the loops' work
 //! are steps of the history. Every call goes through its bytes, the request rules, the log and back.
 //! [`model`] was written from the RFC and the behaviour notes and shares no code with the master: it keeps
-//! lists, and believes an address only after checking it. `MOONCAKE_HA_MODEL_CASES` asks for more histories.
+//! lists, and believes an address only after checking it. `MOONCAKE_HA_MODEL_CASES` asks for more histories;
+//! `MOONCAKE_HA_MODEL_SEED` with the same number of them repeats a run.
 
 mod act;
 mod hands;
+mod kept;
 mod look;
 mod model;
 mod mounts;
@@ -29,8 +31,26 @@ const CASES: u32 = 40;
 /// Shorter histories tried after one has failed.
 const SHRINKS_MAX: u32 = 500;
 
-fn asked_cases() -> Option<u32> {
-    std::env::var("MOONCAKE_HA_MODEL_CASES").ok()?.parse().ok()
+fn asked<T: std::str::FromStr>(variable: &str) -> Option<T> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// The same histories each time, unless somebody asks for more of them.
+fn runner() -> TestRunner {
+    let cases = asked("MOONCAKE_HA_MODEL_CASES");
+    let config = ProptestConfig {
+        cases: cases.unwrap_or(CASES),
+        max_shrink_iters: SHRINKS_MAX,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    if cases.is_none() {
+        return TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    }
+    let seed: u64 = asked("MOONCAKE_HA_MODEL_SEED").unwrap_or_else(rand::random);
+    eprintln!("MOONCAKE_HA_MODEL_SEED={seed}");
+    let bytes = [seed.to_le_bytes(); 4].concat();
+    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
 }
 
 /// What a history must come across now and then, or it says nothing.
@@ -104,17 +124,7 @@ fn run(rules: Rules, history: &[Act]) -> Result<Marks, TestCaseError> {
 
 #[test]
 fn every_call_answers_as_a_model_written_from_the_rfc() {
-    let config = ProptestConfig {
-        cases: asked_cases().unwrap_or(CASES),
-        max_shrink_iters: SHRINKS_MAX,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    // The same histories each time, unless somebody asks for more of them.
-    let mut runner = match asked_cases() {
-        None => TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha)),
-        Some(_) => TestRunner::new(config),
-    };
+    let mut runner = runner();
     let (marks, has_failed) = (Mutex::new(Marks::new()), AtomicBool::new(false));
     let tried = runner.run(&history(), |(rules, history)| {
         let lived = run(rules, &history).inspect_err(|why| {

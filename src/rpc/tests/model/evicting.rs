@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::super::perform::Heard;
-use super::{Copy, Followed, Model, Phase, Thing, fail};
+use super::{Copy, Followed, Model, Phase, Shortage, Thing, fail};
 
 /// The evictor's order is that fine.
 const SLACK: u64 = 100;
@@ -16,6 +16,8 @@ const MILLION: u64 = 1_000_000;
 struct Goal {
     ideal: u64,
     lower: u64,
+    /// Whether there must be a pass.
+    is_due: bool,
 }
 
 fn is_evictable(thing: &Thing, copy: &Copy) -> bool {
@@ -34,7 +36,7 @@ impl Model {
         let capacity: u64 = rooms.map(|room| room.size).sum();
         let used: u64 = self.used().map(|(.., size)| size).sum();
         let is_high = used * MILLION > self.rules.high_ppm * capacity;
-        if !is_high && !self.is_short {
+        if !is_high && self.shortage == Shortage::No {
             return None;
         }
         let base = self.things.values().filter(|thing| has_evictable(thing)).count() as u64;
@@ -43,7 +45,8 @@ impl Model {
         let target = over + self.rules.evict_ppm;
         let lower = over.max(target / 2);
         let count = |ppm: u64| (base * ppm).div_ceil(MILLION).min(base);
-        Some(Goal { ideal: count(target), lower: count(lower) })
+        let is_due = is_high || self.shortage == Shortage::Yes;
+        Some(Goal { ideal: count(target), lower: count(lower), is_due })
     }
 
     /// Could have gone in the first pass, for long enough that the evictor must have seen it.
@@ -83,15 +86,24 @@ impl Model {
         self.mark_if(has_several, "members evicted together");
         self.mark_if(has_both, "evicted of both tenants");
         let gone: Vec<u64> = victims.into_values().flatten().collect();
-        if !gone.is_empty() || !self.things.values().any(has_evictable) {
-            self.is_short = false;
-        }
+        self.note_pass(!gone.is_empty());
         for thing in self.things.values_mut() {
             thing.copies.retain(|copy| !gone.contains(&copy.id));
             thing.settle();
         }
         self.drop_empty();
         Ok(())
+    }
+
+    /// Eviction is asked for until it has freed something, or there is nothing to free (7.4).
+    fn note_pass(&mut self, has_freed: bool) {
+        let is_idle = !self.things.values().any(has_evictable);
+        let is_cleaning = self.rooms.values().any(|room| room.phase == Phase::Ending);
+        if has_freed || (is_idle && !is_cleaning) {
+            self.shortage = Shortage::No;
+        } else if is_idle && self.shortage == Shortage::Yes {
+            self.shortage = Shortage::Perhaps;
+        }
     }
 
     /// The copies that are gone, by key.
@@ -168,7 +180,7 @@ impl Model {
         if !has_groups && pinned > 0 && all > goal.lower {
             return fail(format!("{all} went with soft-pinned ones, {} needed", goal.lower));
         }
-        if all < goal.ideal && left > 0 {
+        if goal.is_due && all < goal.ideal && left > 0 {
             return fail(format!("only {all} of {} went, {left} could have", goal.ideal));
         }
         Ok(())

@@ -200,6 +200,16 @@ pub struct Room {
     pub order: u64,
 }
 
+/// Whether eviction has been asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shortage {
+    No,
+    /// The master forgets that it was asked when it has nothing to evict. What lies on memory that is being
+    /// cleaned up is nobody's any more, but it may still count it.
+    Perhaps,
+    Yes,
+}
+
 #[derive(Clone, Debug)]
 pub struct Model {
     pub rules: Rules,
@@ -217,8 +227,8 @@ pub struct Model {
     /// When this leader took over, by both clocks.
     led_since: u64,
     led_since_monotonic: u64,
-    /// A write found no room.
-    is_short: bool,
+    /// Whether a write found no room since eviction last helped.
+    shortage: Shortage,
     /// The state's time at the last comparison.
     state_time: u64,
     /// How often something was come across.
@@ -253,7 +263,7 @@ impl Model {
             tasks: Vec::new(),
             led_since: now,
             led_since_monotonic: 0,
-            is_short: false,
+            shortage: Shortage::No,
             state_time: 0,
             marks: BTreeMap::new(),
         }
@@ -332,7 +342,7 @@ impl Model {
     fn restart(&mut self) {
         self.things.values_mut().for_each(|thing| thing.lease = 0);
         self.heard.clear();
-        self.is_short = false;
+        self.shortage = Shortage::No;
         (self.led_since, self.led_since_monotonic) = (self.now, self.monotonic);
     }
 

@@ -5,7 +5,9 @@ use super::super::act::{
 };
 use super::super::mounts::{base_of, endpoint_of};
 use super::super::perform::{Heard, Spot, Told};
-use super::{Aside, Copy, Followed, LAST_INSTANT, Model, Phase, Thing, Wish, code, equal, fail};
+use super::{
+    Aside, Copy, Followed, LAST_INSTANT, Model, Phase, Shortage, Thing, Wish, code, equal, fail,
+};
 
 /// Whether a replica type means memory; every other known one matches nothing here.
 fn means_memory(kind: i32) -> bool {
@@ -80,7 +82,7 @@ impl Model {
     /// Eviction is asked for where it could help (2.2).
     fn note_short(&mut self, how: &How, told: &Told<Vec<Spot>>) {
         if *told == Err(code::NO_SPACE) && self.open_names().len() as u64 >= how.copies {
-            self.is_short = true;
+            self.shortage = Shortage::Yes;
         }
     }
 
