@@ -4,6 +4,7 @@
 mod busy;
 mod catch_up;
 mod crash;
+mod disks;
 mod drain;
 mod dynamic;
 mod handover;

@@ -209,6 +209,21 @@ impl Trio {
         Some(client)
     }
 
+    /// The same for a client that has a disk, too, of one tenant if it is named.
+    pub fn client_with_disk(
+        &self,
+        name: &str,
+        tenant: Option<&str>,
+        master: &str,
+        segment_mib: u64,
+    ) -> Option<StockClient> {
+        let path = self.dir.path().join(format!("disk_{name}"));
+        let mut client = StockClient::spawn_with_disk(self.venv.as_ref()?, name, self.dir.path());
+        let code = client.setup_with_disk(tenant, master, segment_mib << 20, &path);
+        assert_eq!(code, 0, "setup of client {name} with {master} and a disk");
+        Some(client)
+    }
+
     /// The same of release 0.3.12.
     pub fn old_client(&self, name: &str, master: &str, segment_mib: u64) -> Option<StockClient> {
         let mut client = StockClient::spawn(&venv::find_old()?, name, self.dir.path());

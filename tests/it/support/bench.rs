@@ -83,18 +83,12 @@ impl Bench {
         Some(client)
     }
 
-    /// A client with one segment of `segment_mib` MiB and a disk, of which it speaks to the master each second. Each
-    /// value of a MiB fills a file of its own, or the client would wait for more.
+    /// A client with one segment of `segment_mib` MiB and a disk.
     pub fn client_with_disk(&self, name: &str, segment_mib: u64) -> StockClient {
         let path = self.dir.path().join(format!("disk_{name}"));
-        std::fs::create_dir_all(&path).unwrap();
-        let env = [
-            ("MOONCAKE_OFFLOAD_HEARTBEAT_INTERVAL_SECONDS", "1"),
-            ("MOONCAKE_OFFLOAD_BUCKET_KEYS_LIMIT", "1"),
-            ("MOONCAKE_OFFLOAD_BUCKET_SIZE_LIMIT_BYTES", "1048576"),
-        ];
-        let mut client = StockClient::spawn_with(&self.venv, name, self.dir.path(), &env);
-        let code = client.setup_with_disk(&self.master.address(), segment_mib << 20, &path);
+        let mut client = StockClient::spawn_with_disk(&self.venv, name, self.dir.path());
+        let address = self.master.address();
+        let code = client.setup_with_disk(None, &address, segment_mib << 20, &path);
         assert_eq!(code, 0, "setup of client {name} with a disk");
         client
     }

@@ -135,6 +135,17 @@ impl StockClient {
         client
     }
 
+    /// A worker whose client speaks of its disk each second. Each value of a MiB fills a file of its own, or the
+    /// client would wait for more.
+    pub fn spawn_with_disk(venv: &Venv, name: &str, dir: &Path) -> Self {
+        let env = [
+            ("MOONCAKE_OFFLOAD_HEARTBEAT_INTERVAL_SECONDS", "1"),
+            ("MOONCAKE_OFFLOAD_BUCKET_KEYS_LIMIT", "1"),
+            ("MOONCAKE_OFFLOAD_BUCKET_SIZE_LIMIT_BYTES", "1048576"),
+        ];
+        StockClient::spawn_with(venv, name, dir, &env)
+    }
+
     /// Name of the segment that set-up mounts, and of this client.
     pub fn segment(&self) -> &str {
         &self.segment
@@ -175,12 +186,22 @@ impl StockClient {
         self.call("setup", request)
     }
 
-    /// The same with a disk at `path`, an empty directory.
-    pub fn setup_with_disk(&mut self, master: &str, bytes: u64, path: &Path) -> i64 {
-        let request = json!({
+    /// The same with a disk at `path`, which is made here, of one tenant if it is named.
+    pub fn setup_with_disk(
+        &mut self,
+        tenant: Option<&str>,
+        master: &str,
+        bytes: u64,
+        path: &Path,
+    ) -> i64 {
+        fs::create_dir_all(path).unwrap();
+        let mut request = json!({
             "hostname": self.segment, "segment_bytes": bytes, "master": master,
             "disk_path": path.display().to_string(),
         });
+        if let Some(tenant) = tenant {
+            request["tenant"] = json!(tenant);
+        }
         self.call("setup", request)
     }
 
