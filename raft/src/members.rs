@@ -1,7 +1,7 @@
 //! Changes of the cluster: add, promote, remove, hand over leadership.
 //!
 //! Guards: the leader lease is withdrawn while voters change or leadership moves; a learner votes
-//! only when it has nearly caught up; the leader cannot remove itself unawares.
+//! only when it answers and has nearly caught up; the leader cannot remove itself unawares.
 //! Leaves to openraft the joint consensus.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,7 +63,9 @@ impl<M: Machine> Node<M> {
             if member.voter {
                 return Ok(());
             }
-            if member.lag.is_some_and(|lag| lag <= CATCH_UP_LAG_MAX) {
+            // In a young cluster a node that never came up lacks few entries, too.
+            let has_come = inner.is_alive(&member) && member.matched.is_some();
+            if has_come && member.lag.is_some_and(|lag| lag <= CATCH_UP_LAG_MAX) {
                 break;
             }
             if start.elapsed() > CATCH_UP_MAX {
@@ -146,14 +148,19 @@ impl Inner {
         }
     }
 
+    /// Whether a member has answered within the length of the leader's lease.
+    fn is_alive(&self, member: &Member) -> bool {
+        let lease = u64::try_from(self.config.lease().as_millis()).unwrap_or(u64::MAX);
+        member.heard_ms_ago.is_some_and(|ago| ago <= lease)
+    }
+
     /// The voter to hand over to: alive, and closest behind.
     fn successor(&self) -> Option<NodeId> {
-        let alive = u64::try_from(self.config.lease().as_millis()).unwrap_or(u64::MAX);
         let candidates: BTreeMap<u64, NodeId> = self
             .members()
             .into_iter()
             .filter(|member| member.voter && member.id != self.config.node_id)
-            .filter(|member| member.heard_ms_ago.is_some_and(|ago| ago <= alive))
+            .filter(|member| self.is_alive(member))
             .filter_map(|member| Some((member.lag?, member.id)))
             .collect();
         candidates.into_values().next()

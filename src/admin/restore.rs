@@ -117,7 +117,7 @@ fn wanted(query: Option<&str>) -> Result<Wanted, Refused> {
     let is_dry_run = is_set("dry_run");
     if survival == Survival::Complete && !is_dry_run && !is_set("yes") {
         let what = "survival=complete keeps objects whose memory nobody has protected: right only if the \
-                    clients left it untouched since the snapshot; say yes=true if they did";
+                    clients left it untouched since the snapshot; say yes=true (--yes) if they did";
         return Err(Refused::Bad(what.into()));
     }
     Ok(Wanted { only, survival, is_dry_run })

@@ -1,7 +1,7 @@
 //! `mooncake-ha cluster ...`: an operator looks at a cluster and changes it, through a node's admin port.
 //!
-//! Guards that an answer ends as an exit code (`docs/errors.md`) and a refusal as one sentence on stderr. What a
-//! change may do is decided by the node that is asked; pages and token are the admin door's.
+//! Guards that an answer ends as an exit code (`docs/errors.md`) and a refusal as one sentence on stderr, and that any
+//! node can be asked: what only the leader does or knows is asked there. Pages and token are the admin door's.
 
 use std::time::Duration;
 
@@ -14,6 +14,8 @@ use super::{EXIT_FAILURE, complain, print};
 /// Longer than a node waits for a learner to catch up.
 const ANSWER_MAX: Duration = Duration::from_secs(150);
 const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// How long the leader may take to tell its view; without it the status is still worth printing.
+const VIEW_MAX: Duration = Duration::from_secs(2);
 
 /// Bytes of an answer; a cluster's page has a few thousand.
 const ANSWER_BYTES_MAX: u64 = 4 << 20;
@@ -21,12 +23,24 @@ const ANSWER_BYTES_MAX: u64 = 4 << 20;
 /// The variable that holds the token; the same that `serve` reads.
 const TOKEN_VARIABLE: &str = "MOONCAKE_HA_ADMIN_TOKEN";
 
+/// The code of an answer by a node that does not lead.
+const NOT_LEADING: i64 = -1011;
+
 /// What to do with which cluster.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  mooncake-ha cluster status --admin node1:9003
+  mooncake-ha cluster add 4 node4:50061
+  mooncake-ha cluster promote 4
+  mooncake-ha cluster transfer-leader 2
+  mooncake-ha cluster remove 3
+
+Exit codes: 0 done, 1 refused or no answer, 2 wrong usage.
+A cluster that wants its admin token is given MOONCAKE_HA_ADMIN_TOKEN.")]
 pub(super) struct Cluster {
     #[command(subcommand)]
     action: Action,
-    /// Admin port of a node; changes of the members need the node that leads
+    /// Admin port of any node; one that does not lead is asked who does
     #[arg(long, global = true, value_name = "URL", default_value = "http://127.0.0.1:9003")]
     admin: String,
     /// Print the node's answer as JSON
@@ -67,10 +81,10 @@ enum Action {
 /// Runs the command; answers the exit code.
 pub(super) fn command(cluster: &Cluster) -> u8 {
     match ask(cluster) {
-        Ok((body, page)) => match (cluster.json, &cluster.action) {
-            (true, _) => print(&format!("{body}\n")),
-            (false, Action::Status) => print(&status(&page)),
-            (false, _) => print(&format!("{}\n", text(&page, "/done"))),
+        Ok(answer) => match (cluster.json, &cluster.action) {
+            (true, _) => print(&format!("{}\n", answer.body)),
+            (false, Action::Status) => print(&status(&with_the_leaders_view(answer.page))),
+            (false, _) => print(&format!("{}\n", text(&answer.page, "/done"))),
         },
         Err(sentence) => {
             complain(&sentence);
@@ -99,18 +113,69 @@ fn page(action: &Action) -> (&'static str, String) {
     }
 }
 
-/// The body of a good answer, as it is and read.
+/// An answer, as it came and read.
+struct Answer {
+    status: u16,
+    body: String,
+    page: Json,
+}
+
+/// The good answer to the action, of the leader where only that one can give it.
 ///
 /// Errors: the sentence for the operator.
-fn ask(cluster: &Cluster) -> Result<(String, Json), String> {
+fn ask(cluster: &Cluster) -> Result<Answer, String> {
     let base = cluster.admin.trim_end_matches('/');
-    let base = if base.contains("://") { base.to_owned() } else { format!("http://{base}") };
+    let mut base = if base.contains("://") { base.to_owned() } else { format!("http://{base}") };
     let (method, path) = page(&cluster.action);
+    let mut answer = send(&base, method, &path, ANSWER_MAX)?;
+    let is_refused =
+        answer.status == 409 && answer.page.pointer("/error_code") == Some(&NOT_LEADING.into());
+    if is_refused
+        && let Ok(view) = send(&base, "GET", "/api/v1/cluster", VIEW_MAX)
+        && let Some(leader) = leader_of(&view.page)
+    {
+        answer = send(&leader, method, &path, ANSWER_MAX)?;
+        base = leader;
+    }
+    match answer.status {
+        200 => Ok(answer),
+        401 => Err(format!("{base} wants its admin token; put it into {TOKEN_VARIABLE}")),
+        503 if matches!(cluster.action, Action::Status) => {
+            Err(format!("{base} is starting and has not opened its data yet; ask again"))
+        }
+        _ => Err(format!("{base} refused: {}", text(&answer.page, "/error_message"))),
+    }
+}
+
+/// Where the admin port of the leader is, if the node that told `page` knows and is another one.
+fn leader_of(page: &Json) -> Option<String> {
+    if page.pointer("/leader/node_id")? == page.pointer("/node_id")? {
+        return None;
+    }
+    let address = page.pointer("/leader/admin_address")?.as_str()?;
+    (!address.is_empty()).then(|| format!("http://{address}"))
+}
+
+/// The page of a node with the leader's members: how far behind each is, only the leader knows.
+fn with_the_leaders_view(mut page: Json) -> Json {
+    if let Some(leader) = leader_of(&page)
+        && let Ok(mut view) = send(&leader, "GET", "/api/v1/cluster", VIEW_MAX)
+        && leader_of(&view.page).is_none()
+        && let Some(members) = view.page.get_mut("members")
+        && let Some(own) = page.get_mut("members")
+    {
+        *own = members.take();
+    }
+    page
+}
+
+/// Errors: no answer, in a sentence for the operator.
+fn send(base: &str, method: &str, path: &str, answer_max: Duration) -> Result<Answer, String> {
     let failed = |why: &dyn std::fmt::Display| {
         format!("{base} did not answer: {why}; is it the admin port (--metrics_port) of a node?")
     };
     let agent: Agent = Agent::config_builder()
-        .timeout_global(Some(ANSWER_MAX))
+        .timeout_global(Some(answer_max))
         .timeout_connect(Some(CONNECT_MAX))
         .http_status_as_error(false)
         .build()
@@ -126,11 +191,7 @@ fn ask(cluster: &Cluster) -> Result<(String, Json), String> {
     let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
     let body = body.map_err(|error| failed(&error))?;
     let page: Json = serde_json::from_str(&body).map_err(|_| failed(&"no JSON came"))?;
-    match status {
-        200 => Ok((body, page)),
-        401 => Err(format!("{base} wants its admin token; put it into {TOKEN_VARIABLE}")),
-        _ => Err(format!("{base} refused: {}", text(&page, "/error_message"))),
-    }
+    Ok(Answer { status, body, page })
 }
 
 /// A field as text; `-` if it is not there.
@@ -176,11 +237,12 @@ fn status(page: &Json) -> String {
         let is_voter = member.pointer("/is_voter") == Some(&Json::Bool(true));
         let part = if is_voter { "voter" } else { "learner" };
         let heard = match member.pointer("/heard_ms_ago").and_then(Json::as_u64) {
-            Some(ms) => format!("{ms} ms ago"),
+            Some(ms) if ms < 10_000 => format!("{ms} ms ago"),
+            Some(ms) => format!("{} s ago", ms / 1000),
             None => "-".to_owned(),
         };
         lines.push(format!(
-            "{:<6}{part:<9}{:<10}{heard:<12}{}",
+            "{:<6}{part:<9}{:<10}{heard:<11} {}",
             text(member, "/node_id"),
             text(member, "/lag"),
             text(member, "/raft_address")
@@ -215,6 +277,8 @@ mod tests {
                 {"node_id": 1, "raft_address": "h:3", "is_voter": true, "lag": 0},
                 {"node_id": 2, "raft_address": "k:3", "is_voter": false, "lag": 7,
                  "heard_ms_ago": 12},
+                {"node_id": 3, "raft_address": "l:3", "is_voter": true, "lag": 1008,
+                 "heard_ms_ago": 31_968},
             ],
         });
         let lines = status(&page);
@@ -223,6 +287,7 @@ mod tests {
         assert_eq!(lines[1], "leader: node 1, clients at h:1, admin at h:2");
         assert_eq!(lines[4], "1     voter    0         -           h:3");
         assert_eq!(lines[5], "2     learner  7         12 ms ago   k:3");
+        assert_eq!(lines[6], "3     voter    1008      31 s ago    l:3");
     }
 
     #[test]

@@ -20,6 +20,12 @@ const ROUNDS_MAX: i64 = 10_000;
 
 /// What to drill.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  mooncake-ha drill run leader-kill --rounds 10
+  mooncake-ha drill run all --report drill.html --json drill.json
+  mooncake-ha drill run steady --target 10.0.0.1:9003,10.0.0.2:9003,10.0.0.3:9003
+
+Exit codes: 0 nothing was lost, 1 findings or a drill that could not be held, 2 wrong usage.")]
 pub(super) struct Drill {
     #[command(subcommand)]
     action: Action,

@@ -169,6 +169,15 @@ impl Loader {
             let names = unknown.join(", ");
             self.warnings.push(format!("unknown settings are ignored: {names}"));
         }
+        let raft = &self.config.raft;
+        let voters = raft.peers.len();
+        if voters > 0 && voters.is_multiple_of(2) && !raft.is_joining {
+            self.warnings.push(format!(
+                "peers names {voters} nodes: if all of them vote, they survive no more losses than {} \
+                 would; use 1, 3 or 5",
+                voters - 1
+            ));
+        }
         Settings { config: self.config, warnings: self.warnings, sources: self.sources }
     }
 }

@@ -4,11 +4,11 @@
 //! again; appends are pipelined, but no more than `IN_FLIGHT_MAX` of them.
 //! Leaves to openraft when to ask again, to `transfer.rs` the sending of raft snapshots.
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{Stream, StreamExt};
+use futures_util::{Stream, StreamExt, stream};
 use openraft::base::{BoxFuture, BoxStream};
 use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::{Backoff, RPCOption, stream_append_sequential};
@@ -209,8 +209,32 @@ impl Connection {
         };
         let asked = timeout(deadline, asked).await;
         let answer = asked.map_err(|_| std::io::Error::from(timed_out())).flatten();
-        self.peers.note_reached(self.to, answer.is_ok());
+        self.peers.note_reached(self.to, answer.as_ref().map(|_| ()));
         answer
+    }
+
+    /// Waits for the first request, then connects if need be. The pause of `backoff` is within
+    /// that wait: who connects before it tries a peer that is down again without any pause.
+    async fn begin<S>(&mut self, mut input: S) -> Result<Option<Session<'_>>, RPCError<TypeConfig>>
+    where
+        S: Stream<Item = AppendEntriesRequest<TypeConfig>> + Send + Unpin + 'static,
+    {
+        let Some(first) = input.next().await else { return Ok(None) };
+        let wire = match self.wire.take() {
+            Some(wire) => wire,
+            None => self.connect(Channel::Append).await.map_err(unreachable)?,
+        };
+        let (sent, sent_rx) = mpsc::channel(IN_FLIGHT_MAX);
+        let deadline = self.peers.reply_max();
+        let input = stream::iter([first]).chain(input);
+        let sender = tokio::spawn(send_appends(input, wire.writer, sent, deadline));
+        Ok(Some(Session {
+            home: &mut self.wire,
+            reader: wire.reader,
+            sent: sent_rx,
+            sender: AbortOnDrop(sender),
+            deadline,
+        }))
     }
 
     async fn ask_for<T: serde::de::DeserializeOwned>(
@@ -275,22 +299,11 @@ impl RaftNetworkV2<TypeConfig> for Connection {
             return stream_append_sequential(self, input, option);
         }
         Box::pin(async move {
-            let wire = match self.wire.take() {
-                Some(wire) => wire,
-                None => self.connect(Channel::Append).await.map_err(unreachable)?,
-            };
-            let (sent, sent_rx) = mpsc::channel(IN_FLIGHT_MAX);
-            let deadline = self.peers.reply_max();
-            let sender = tokio::spawn(send_appends(input, wire.writer, sent, deadline));
-            let session = Session {
-                home: &mut self.wire,
-                reader: wire.reader,
-                sent: sent_rx,
-                sender: AbortOnDrop(sender),
-                deadline,
-            };
-            let results = futures_util::stream::unfold(Some(session), Session::next);
-            let results: AppendResults<'s> = Box::pin(results);
+            let results = stream::once(self.begin(input)).flat_map(|begun| match begun {
+                Ok(session) => stream::unfold(session, Session::next).left_stream(),
+                Err(e) => stream::once(ready(Err(e))).right_stream(),
+            });
+            let results: AppendResults<'_> = Box::pin(results);
             Ok(results)
         })
     }
@@ -326,7 +339,8 @@ impl RaftNetworkV2<TypeConfig> for Connection {
             sent = transfer::send(self, vote, &snapshot.snapshot) => match sent {
                 Ok(vote) => Ok(SnapshotResponse::new(vote)),
                 Err(e) => {
-                    tracing::warn!(to = self.to, "raft snapshot was not sent: {e}");
+                    let text = format!("raft snapshot for node {} was not sent: {e}", self.to);
+                    self.peers.complain(self.to, &text);
                     Err(unreachable(e).into())
                 }
             }

@@ -80,13 +80,19 @@ impl Peers {
         Arc::clone(self.pools.lock().entry(id).or_default())
     }
 
-    /// Notes whether a peer has answered the last question, or could not be asked.
-    pub(crate) fn note_reached(&self, id: NodeId, is_reached: bool) {
+    /// Notes whether a peer has answered the last question, or could not be asked. The operator is
+    /// told when that changes, not at every heartbeat to a node that is down.
+    pub(crate) fn note_reached(&self, id: NodeId, answer: Result<(), &std::io::Error>) {
         let mut unreached = self.unreached.lock();
-        if is_reached {
-            unreached.remove(&id);
-        } else {
-            unreached.insert(id);
+        let has_changed = match answer {
+            Ok(()) => unreached.remove(&id),
+            Err(_) => unreached.insert(id),
+        };
+        drop(unreached);
+        match answer {
+            _ if !has_changed => {}
+            Ok(()) => tracing::info!("node {id} is reached again"),
+            Err(e) => self.complain(id, &format!("node {id} cannot be reached: {e}")),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Three nodes: election, fail-over, lag, leases, changes of members.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use mooncake_ha_raft::{AdminError, Config, ReadError, Role};
@@ -111,6 +112,37 @@ async fn a_lagging_follower_is_caught_up_by_log() {
     cluster.open(behind).await;
     assert_eq!(cluster.settle().await, 300);
     assert_eq!(cluster.members[&behind].node.status().snapshot_bytes, 0, "by log alone");
+    cluster.shutdown().await;
+}
+
+/// Takes connections to `addr` and closes them; counts them.
+async fn closed_door(addr: SocketAddr) -> Arc<AtomicU64> {
+    let door = TcpListener::bind(addr).await.unwrap();
+    let knocks = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&knocks);
+    tokio::spawn(async move {
+        while let Ok(knock) = door.accept().await {
+            drop(knock);
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    knocks
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_that_is_down_and_lacks_entries_is_looked_for_with_pauses() {
+    let mut cluster = Cluster::start_direct(3, plain).await;
+    let leader = cluster.leader().await;
+    let down = (1..=3).find(|id| *id != leader).unwrap();
+    cluster.stop(down).await;
+    let knocks = closed_door(cluster.config(down).listen.unwrap()).await;
+    cluster.add(0, 0).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = knocks.load(Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let knocks = knocks.load(Ordering::Relaxed) - before;
+    // Heartbeats knock seven times a second, appends every 400 ms.
+    assert!((5..=60).contains(&knocks), "{knocks} in two seconds");
     cluster.shutdown().await;
 }
 
@@ -338,6 +370,20 @@ async fn a_node_is_added_promoted_and_another_one_removed() {
         cluster.stop(other).await;
         cluster.add(9001, 0).await;
     }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_learner_that_never_came_up_is_not_promoted_though_it_lacks_few_entries() {
+    let cluster = Cluster::start_direct(3, plain).await;
+    let leader = cluster.leader().await;
+    let node = cluster.members[&leader].node.clone();
+    node.add_learner(4, "127.0.0.1:1").await.unwrap();
+    let promoted = tokio::time::timeout(Duration::from_secs(1), node.promote(4)).await;
+    assert!(promoted.is_err(), "{promoted:?}");
+    assert!(node.members().iter().any(|member| member.id == 4 && !member.voter));
+    node.remove(4).await.unwrap();
+    drop(node);
     cluster.shutdown().await;
 }
 

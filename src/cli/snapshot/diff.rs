@@ -3,7 +3,13 @@
 use clap::Args;
 use mooncake_ha_snapshot::Differences;
 
-use super::{Answer, EXAMPLE, Root, SnapshotId, decode, parse_id};
+use super::{Answer, Root, SnapshotId, decode, parse_id};
+
+const EXAMPLE: &str = "Examples:
+  mooncake-ha snapshot diff /backup/mooncake 20261129_182119_315
+  mooncake-ha snapshot diff /backup/mooncake 20261129_182119_315 20261129_190000_000 --json
+
+Exit codes: 0 equal, 1 different, 2 wrong usage, 3 cannot read.";
 
 /// Arguments of `snapshot diff`.
 #[derive(Debug, Args)]

@@ -19,7 +19,8 @@ Exit codes: 0 restored, or it would be; 1 refused, or nothing survives; 2 wrong 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct RestoreArgs {
-    /// Address of the leader's admin port; its token is taken from MOONCAKE_HA_ADMIN_TOKEN
+    /// Admin port of a node; one that does not lead sends on to the leader. Its token is taken from
+    /// MOONCAKE_HA_ADMIN_TOKEN
     #[arg(long, value_name = "URL", required_unless_present = "root", conflicts_with = "root")]
     admin: Option<String>,
     /// With --dry-run: judge the snapshots below this root, without a node

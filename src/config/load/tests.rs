@@ -294,6 +294,15 @@ fn flags_without_meaning_get_one_line_a_reason() {
 }
 
 #[test]
+fn an_even_number_of_peers_is_warned_of_but_not_where_a_node_joins() {
+    let four = "--peers=1=a:1,2=b:1,3=c:1,4=d:1";
+    let settings = flags(&[four]).unwrap();
+    assert!(settings.warnings[0].contains("no more losses than 3"), "{:?}", settings.warnings);
+    assert!(flags(&[four, "--join"]).unwrap().warnings.is_empty());
+    assert!(flags(&["--peers=1=a:1,2=b:1,3=c:1"]).unwrap().warnings.is_empty());
+}
+
+#[test]
 fn a_survival_rule_is_one_of_three() {
     use crate::config::RestoreSurvival;
     let settings = flags(&["--restore_survival=lease", "--restore_or_empty"]).unwrap();

@@ -90,6 +90,32 @@ pub async fn cold_restart(stage: &mut Stage) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// SIGKILL of as many nodes as the cluster may lose, the leader among them; they are started again.
+pub async fn minority(stage: &mut Stage) -> anyhow::Result<()> {
+    for number in 0..stage.rounds {
+        stage.calm(CALM).await;
+        let nodes = stage.admins.len();
+        let leader = stage.leader().await?;
+        let round = round(stage, number);
+        let lost: Vec<usize> = (0..(nodes - 1) / 2).map(|step| (leader + step) % nodes).collect();
+        for at in &lost {
+            stage.kill(*at)?;
+        }
+        let names: Vec<String> = lost.iter().map(|at| (at + 1).to_string()).collect();
+        let names = names.join(" and ");
+        stage.fault(format!("{round}of {nodes} nodes {names} were killed, the leader first"));
+        let next = stage.leader_but(Some(leader)).await?;
+        stage.say(&format!("node {} serves", next + 1));
+        stage.calm(CALM).await;
+        for at in &lost {
+            stage.start(*at)?;
+        }
+        stage.repair("they were started again");
+        stage.caught_up().await?;
+    }
+    Ok(())
+}
+
 /// SIGKILL of the leader and of enough followers that no majority is left; all are started again.
 pub async fn majority_loss(stage: &mut Stage) -> anyhow::Result<()> {
     for number in 0..stage.rounds {

@@ -25,7 +25,7 @@ pub async fn leader_partition(stage: &mut Stage) -> anyhow::Result<()> {
 }
 
 /// A follower is cut off from the other nodes. Errors: it deposed the leader when it came back.
-pub async fn minority(stage: &mut Stage) -> anyhow::Result<()> {
+pub async fn follower_partition(stage: &mut Stage) -> anyhow::Result<()> {
     for number in 0..stage.rounds {
         stage.calm(CALM).await;
         let (leader, lost) = (stage.leader().await?, stage.follower().await?);

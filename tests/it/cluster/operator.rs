@@ -44,6 +44,22 @@ fn an_operator_moves_leadership_and_replaces_a_node() {
 }
 
 #[test]
+fn a_node_that_does_not_lead_shows_what_the_leader_knows_and_sends_changes_on() {
+    let trio = Trio::start(&[]);
+    let (leader, to) = (trio.leader(), trio.follower());
+    let asked = (0..3).find(|&at| at != leader && at != to).unwrap();
+    let (code, text, _) = trio.operate(asked, &["status"], "");
+    assert_eq!((code, text.matches(" ms ago ").count()), (Some(0), 3), "{text}");
+    let (status, refusal) =
+        trio.http(asked).try_send("POST", "/api/v1/cluster/promote?node_id=9").unwrap();
+    assert_eq!(status, 409, "a page is not sent on: {refusal}");
+    assert!(refusal.contains("ask it at 127.0.0.1:"), "{refusal}");
+    let number = (to + 1).to_string();
+    let (code, said, error) = trio.operate(asked, &["transfer-leader", &number], "");
+    assert_eq!((code, said), (Some(0), format!("node {number} leads\n")), "{error}");
+}
+
+#[test]
 fn a_refusal_is_one_sentence_and_exit_code_1() {
     let trio = Trio::start(&["--admin_token=t0k"]);
     let (leader, follower) = (trio.leader(), trio.follower());
@@ -54,7 +70,7 @@ fn a_refusal_is_one_sentence_and_exit_code_1() {
         (leader, &["remove", "9"], TOKEN, "no member"),
         (leader, &["promote", "9"], TOKEN, "no member"),
         (leader, &["add", "4", "nowhere"], TOKEN, "nowhere"),
-        (follower, &["promote", "9"], TOKEN, "ask it at 127.0.0.1:"),
+        (follower, &["promote", "9"], TOKEN, "no member"),
     ] {
         let (code, said, error) = trio.operate(at, args, token);
         assert_eq!((code, said.as_str()), (Some(1), ""), "{args:?}");

@@ -77,6 +77,14 @@ fn three_nodes_killed_at_once_under_load_lose_nothing_that_was_acknowledged() {
 }
 
 #[test]
+fn five_nodes_that_lose_two_at_once_lose_nothing_that_was_acknowledged() {
+    let (code, report) = play(&["minority", "--nodes", "5"]);
+    assert_nothing_lost(code, &report);
+    let fault = report["scenarios"][0]["faults"][0]["what"].to_string();
+    assert!(fault.contains("of 5 nodes") && fault.contains(" and "), "{fault}");
+}
+
+#[test]
 fn an_upgrade_node_by_node_under_load_loses_nothing() {
     // Another version's program, if there is one here; else the upgrade is to the same one.
     let from = std::env::var("MOONCAKE_HA_PREVIOUS_BIN").ok().filter(|path| !path.is_empty());
@@ -203,6 +211,6 @@ fn children(process: u32) -> Vec<u32> {
 
 #[test]
 fn a_follower_that_was_cut_off_serves_nothing_stale_and_deposes_nobody() {
-    let (code, report) = play(&["minority", "--rounds", "2"]);
+    let (code, report) = play(&["follower-partition", "--rounds", "2"]);
     assert_nothing_lost(code, &report);
 }

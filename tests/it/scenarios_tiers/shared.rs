@@ -29,6 +29,23 @@ async fn every_write_has_a_file_that_is_ended_on_its_own() {
 }
 
 #[tokio::test]
+async fn case_07_of_memory_and_file_only_the_first_end_commits() {
+    let node = TestNode::start(FLAGS).await;
+    let a = node.owner(1, MIB).await;
+    a.start("k", 1024, &pinned(Some(60_000))).await.unwrap();
+    node.pass(1_000);
+    assert_eq!(a.end("k").await, Ok(()));
+    let deadline = Some(node.now() + 60_000);
+    assert_eq!(node.deadline("k"), deadline);
+    for kind in [ReplicaType::MEMORY, ReplicaType::DISK, ReplicaType::DISK] {
+        node.pass(1_000);
+        assert_eq!(a.end_with("k", kind, None).await, Ok(()));
+        assert_eq!((node.deadline("k"), node.pins()), (deadline, 1));
+    }
+    assert_eq!(a.kinds("k").await, Ok("MD".into()));
+}
+
+#[tokio::test]
 async fn the_file_alone_commits_a_pin_and_a_revoked_file_leaves_the_memory() {
     let node = TestNode::start(FLAGS).await;
     let a = node.owner(1, MIB).await;
