@@ -4,10 +4,7 @@
 //! protocol 1.4). Bounds: a frame, the unsent answers, the time that half a frame or an unread answer may
 //! stand still.
 
-use std::future::poll_fn;
 use std::net::{IpAddr, Ipv4Addr};
-use std::pin::{Pin, pin};
-use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -180,14 +177,9 @@ async fn answer(
 
 async fn send(socket: &mut TcpStream, output: &mut Vec<u8>) -> Result<(), Closed> {
     if !output.is_empty() {
-        let mut sending = pin!(socket.write_all(output));
-        // Nearly every answer goes at once, and needs no timer then.
-        match now_or_later(sending.as_mut()).await {
-            Some(sent) => sent?,
-            None => timeout(SEND_STALL_MAX, sending)
-                .await
-                .map_err(|_| Closed::Stalled("an answer was not read"))??,
-        }
+        timeout(SEND_STALL_MAX, socket.write_all(output))
+            .await
+            .map_err(|_| Closed::Stalled("an answer was not read"))??;
         output.clear();
         if output.capacity() > BUFFER_KEEP_BYTES {
             *output = Vec::new();
@@ -213,24 +205,9 @@ async fn receive(
         }
     }
     input.reserve(READ_BYTES.max(input.len()));
-    let mut reading = pin!(socket.read_buf(input));
-    let received = match now_or_later(reading.as_mut()).await {
-        Some(received) => received?,
-        None => {
-            let due = frame_due.unwrap_or_else(|| Instant::now() + FRAME_TIME_MAX);
-            timeout_at(due, reading)
-                .await
-                .map_err(|_| Closed::Stalled("a frame was not completed"))??
-        }
-    };
+    let due = frame_due.unwrap_or_else(|| Instant::now() + FRAME_TIME_MAX);
+    let received = timeout_at(due, socket.read_buf(input))
+        .await
+        .map_err(|_| Closed::Stalled("a frame was not completed"))??;
     Ok(received > 0)
-}
-
-/// What a future says when it is asked once; `None`: it is to be waited for.
-async fn now_or_later<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
-    poll_fn(|context| match future.as_mut().poll(context) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending => Poll::Ready(None),
-    })
-    .await
 }

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use mooncake_ha_crash::{Point, reach, syncing};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -117,6 +117,8 @@ pub(crate) struct SledLog {
     /// many steps, between which sled lets a batch through, and a group of which one half is old
     /// and the other half is gone looks like no group at all.
     rows: RwLock<()>,
+    /// Where a group is put together; kept, because memory of its size is costly to come by.
+    group: Mutex<Vec<u8>>,
     /// A second handle on sled's file. sled's flush is `sync_file_range`, which reaches neither
     /// the disk's cache nor the file's metadata; fdatasync acts on the inode, whoever wrote.
     file: File,
@@ -151,7 +153,15 @@ impl SledLog {
         sync_parent(&file_path).map_err(OpenError::io("sync directory of", &file_path))?;
         sync_parent(path).map_err(OpenError::io("sync directory of", path))?;
         reach(Point::LogCreatedSynced);
-        Ok(Self { path: path.to_owned(), db, log, meta, rows: RwLock::new(()), file })
+        Ok(Self {
+            path: path.to_owned(),
+            db,
+            log,
+            meta,
+            rows: RwLock::new(()),
+            group: Mutex::default(),
+            file,
+        })
     }
 
     /// Directory into which sled puts overlong pages, unsynced; stays empty.
@@ -241,7 +251,8 @@ impl SledLog {
     }
 
     fn stage_entries(&self, batch: &mut sled::Batch, entries: &[Entry]) -> Result<(), StoreError> {
-        let mut group = Vec::new();
+        let mut group = self.group.lock();
+        group.clear();
         let mut first = None;
         for entry in entries {
             let index = entry.log_id.index;
@@ -253,10 +264,10 @@ impl SledLog {
                 first = None;
             }
         }
-        match first {
-            Some(first) => self.stage(batch, first, &group),
-            None => Ok(()),
-        }
+        let staged = first.map_or(Ok(()), |first| self.stage(batch, first, &group));
+        group.clear();
+        group.shrink_to(2 * GROUP_BYTES_MAX);
+        staged
     }
 }
 
