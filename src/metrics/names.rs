@@ -98,7 +98,7 @@ const TENANTS: &[Spec] = &[
     some("mooncake_tenant_quota_effective_bytes_sum", "bytes that all tenants may use"),
     labelled_counter(
         "mooncake_tenant_quota_reject_total",
-        "writes of a tenant that its quota had no room for",
+        "writes, copies and moves that a tenant's quota had no room for",
     ),
     labelled_counter(
         "mooncake_tenant_evict_bytes_total",

@@ -20,6 +20,7 @@ use crate::model::{ErrorCode, Tenant};
 use crate::state::Reply;
 use crate::state::command::{Command, Start, StartItem};
 use crate::state::reply::Started;
+use crate::state::transfer::TransferStarted;
 
 /// How often a write is tried again after room was made.
 const QUOTA_RETRIES: u32 = 2;
@@ -51,7 +52,7 @@ pub(super) struct QuotaRoom {
 /// Counts of one tenant, of this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaCounts {
-    /// Writes that were refused for want of quota.
+    /// Writes, copies and moves that were refused for want of quota.
     pub rejected: u64,
     /// Bytes evicted to make room.
     pub evicted_bytes: u64,
@@ -103,6 +104,26 @@ impl MasterNode {
             self.inner.quota.count(&tenant, |counts| counts.rejected += rejected);
         }
         Ok(results)
+    }
+
+    /// Has a copy or move of an object of `tenant` started. What its quota has no room for is refused at once:
+    /// nothing is evicted for a further replica of what is there already.
+    ///
+    /// Errors: by cause, see [`NodeError`].
+    pub async fn start_transfer(
+        &self,
+        tenant: &Tenant,
+        start: &Command,
+    ) -> Result<Result<TransferStarted, ErrorCode>, NodeError> {
+        match self.propose(start).await? {
+            Reply::Transfer(started) => {
+                if matches!(started, Err(ErrorCode::TenantQuotaExceeded)) {
+                    self.inner.quota.count(tenant, |counts| counts.rejected += 1);
+                }
+                Ok(started)
+            }
+            other => Err(NodeError::OutcomeUnknown(format!("a start was answered {other:?}"))),
+        }
     }
 
     /// The items that were refused for want of quota, as far as the whole quota could hold them, and what they

@@ -90,10 +90,7 @@ pub async fn dynamic_copy_start(
         targets: names(&request.tgt_segments),
     };
     let start = Command::Dynamic(DynamicCommand::Start { start, token });
-    match service.node.propose(&start).await? {
-        Reply::Transfer(started) => Ok(started.map(copy_started)),
-        other => Err(unexpected(&other)),
-    }
+    Ok(service.node.start_transfer(&tenant, &start).await?.map(copy_started))
 }
 
 fn has_copy(service: &Service, tenant: &Tenant, key: &[u8]) -> bool {
@@ -148,16 +145,15 @@ async fn start(
     source: &[u8],
     targets: Vec<Arc<str>>,
 ) -> Answer<Result<TransferStarted, ErrorCode>> {
-    let tenant = match service.writer(of.by.tenant)? {
-        Ok(tenant) => tenant.for_command(),
+    let of_tenant = match service.writer(of.by.tenant)? {
+        Ok(tenant) => tenant,
         Err(code) => return Ok(Err(code)),
     };
     let (client, key, source) = (of.by.client, Key(of.key.to_vec()), name(source));
+    let tenant = of_tenant.for_command();
     let start = TransferStart { client, tenant, key, kind, source, targets };
-    match service.node.propose(&Command::TransferStart(start)).await? {
-        Reply::Transfer(started) => Ok(started),
-        other => Err(unexpected(&other)),
-    }
+    let start = Command::TransferStart(start);
+    Ok(service.node.start_transfer(&of_tenant, &start).await?)
 }
 
 async fn end(

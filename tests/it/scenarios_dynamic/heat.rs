@@ -1,10 +1,11 @@
 //! When an object is hot, and how long it rests.
 
+use mooncake_ha::model::{ErrorCode, Tenant};
 use mooncake_ha::wire::calls as c;
 use mooncake_ha::wire::requests as r;
 use mooncake_ha::wire::types::{TaskAssignment, TaskStatus};
 
-use super::{ENFORCE, MIB, Owned, TENANT, hot, looked_at, scene, told};
+use super::{ENFORCE, MIB, Owned, TENANT, hot, looked_at, refused, scene, told};
 use crate::support::node::{Caller, TestNode, until};
 
 fn reserved(node: &TestNode) -> usize {
@@ -199,4 +200,20 @@ async fn an_object_that_is_being_written_or_copied_is_left_alone() {
     a.read("k", 8).await;
     looked_at(&node, 1).await;
     assert_eq!((reserved(&node), a.tasks().await), (0, Vec::new()));
+}
+
+#[tokio::test]
+async fn a_further_replica_without_quota_was_not_counted_as_refused() {
+    let node = TestNode::start(&[ENFORCE, "--enable_multi_tenants"]).await;
+    until("the log knows of tenants", async || node.look(|state| state.quotas().is_enforced()))
+        .await;
+    node.master().set_policy(&Tenant::default(), 1500).await.unwrap().unwrap();
+    let (a, _b) = (node.owner(1, MIB).await, node.owner(2, MIB).await);
+    a.put_on_s1("k").await;
+    a.read("k", 8).await;
+    let told = told(&a.next_task().await);
+    let started = a.begin(&told).await.map(|_| ());
+    assert_eq!(started, refused(ErrorCode::TenantQuotaExceeded));
+    let counts = node.master().quota_counts();
+    assert_eq!(counts.get(&Tenant::default()).map(|counts| counts.rejected), Some(1));
 }

@@ -95,9 +95,14 @@ async fn i8_copies_and_moves_are_charged_while_they_run() {
     t.call::<c::MoveStart>(&relocate()).await.unwrap();
     assert_eq!(charged(&node, "t"), 200);
     t.call::<c::MoveRevoke>(&of_key()).await.unwrap();
+    assert_eq!(charged(&node, "t"), 100);
     t.call::<c::CopyStart>(&copy()).await.unwrap();
     t.call::<c::CopyEnd>(&of_key()).await.unwrap();
     assert_eq!(charged(&node, "t"), 200);
+    // The target holds a replica already, so the move leaves the source and nothing else.
+    t.call::<c::MoveStart>(&relocate()).await.unwrap();
+    t.call::<c::MoveEnd>(&of_key()).await.unwrap();
+    assert_eq!(charged(&node, "t"), 100);
     node.assert_sound();
 }
 
@@ -178,4 +183,45 @@ async fn of_a_batch_as_much_is_written_as_the_quota_can_hold() {
     assert_eq!(started[3], refused(E::TenantQuotaExceeded));
     assert_eq!((charged(&node, "t"), node.keys()), (3 * 1024, 3));
     node.assert_sound();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_and_moves_without_quota_were_not_counted_as_refused() {
+    let flags = ["--enable_offload", "--promotion_on_hit", "--dynamic_replication_mode=enforce"];
+    let node = node(&[("t", 150)], &flags).await;
+    node.owner(1, MIB).await;
+    node.owner(2, MIB).await;
+    let t = of(&node, 1, "t").await;
+    write(&t, "k", 100).await;
+    let source = place(&t.replicas("k").await.unwrap().replicas[0]).0;
+    let target = if source == "s1" { "s2" } else { "s1" };
+    let rejected =
+        || node.master().quota_counts().get(&super::tenant("t")).map_or(0, |c| c.rejected);
+    let copy = r::CopyStartRequest {
+        client_id: t.id,
+        key: &b"k"[..],
+        tenant_id: t.tenant,
+        src_segment: source.as_bytes(),
+        tgt_segments: vec![target.as_bytes()],
+    };
+    assert_eq!(t.call::<c::CopyStart>(&copy).await, refused(E::TenantQuotaExceeded));
+    assert_eq!(rejected(), 1);
+    let relocate = r::MoveStartRequest {
+        client_id: t.id,
+        key: &b"k"[..],
+        tenant_id: t.tenant,
+        src_segment: source.as_bytes(),
+        tgt_segment: target.as_bytes(),
+    };
+    assert_eq!(t.call::<c::MoveStart>(&relocate).await, refused(E::TenantQuotaExceeded));
+    assert_eq!(rejected(), 2);
+    assert_eq!(charged(&node, "t"), 100, "and nothing was evicted to make room");
+    // Other refusals are none of the quota's.
+    let absent = r::CopyStartRequest { key: &b"absent"[..], ..copy };
+    assert_eq!(t.call::<c::CopyStart>(&absent).await, refused(E::ObjectNotFound));
+    let stranger = of(&node, 1, "stranger").await;
+    let theirs = r::CopyStartRequest { tenant_id: stranger.tenant, ..absent };
+    assert_eq!(stranger.call::<c::CopyStart>(&theirs).await, refused(E::TenantNotRegistered));
+    assert_eq!(node.master().quota_counts().len(), 1);
+    assert_eq!(rejected(), 2);
 }
