@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 
 use crate::files::Machine;
+use crate::log::journal::{self, Noted};
 use crate::log::row::{self, Assembler};
 use crate::machine::{AnyReply, ErasedMachine, MachineError, SaveFn};
 use crate::net::frame::{self, BODY_BYTES_MAX, Frame, HEAD_BYTES, Kind};
@@ -23,6 +24,7 @@ pub type Probe = (&'static str, fn(&[u8]));
 /// All of them.
 pub const PROBES: &[Probe] = &[
     ("raft_frame", raft_frame),
+    ("raft_journal", raft_journal),
     ("raft_message", raft_message),
     ("raft_record", raft_record),
     ("raft_row", raft_row),
@@ -44,6 +46,14 @@ fn raft_frame(bytes: &[u8]) {
         let back = frame::read(&mut sent.as_slice(), BODY_BYTES_MAX).await;
         assert_eq!(back.ok().flatten(), Some(whole), "a frame comes back as it was sent");
     });
+}
+
+/// A journal as it comes, and records whose checksum is right with these bytes in them.
+fn raft_journal(bytes: &[u8]) {
+    let _ = Noted::parse(Bytes::copy_from_slice(bytes));
+    let mut file = journal::sealed(bytes);
+    file.extend_from_slice(&journal::sealed(bytes));
+    let _ = Noted::parse(Bytes::from(file));
 }
 
 fn raft_message(bytes: &[u8]) {

@@ -34,6 +34,23 @@ pub(crate) struct Noted {
     pub(crate) committed: Option<LogId>,
 }
 
+impl Noted {
+    /// What the bytes of a journal say, up to the first that are no record of its round.
+    pub(crate) fn parse(mut rest: Bytes) -> Self {
+        let mut noted = Self::default();
+        let mut round = None;
+        while let Ok(Some((of, body))) = take_record(&mut rest) {
+            if *round.get_or_insert(of) != of {
+                break;
+            }
+            let Ok((committed, entries)) = parse_body(body) else { break };
+            noted.committed = noted.committed.max(committed);
+            noted.entries.extend(entries);
+        }
+        noted
+    }
+}
+
 /// The open file. Its bytes are bounded by `JOURNAL_BYTES_MAX`.
 pub(crate) struct Journal {
     path: PathBuf,
@@ -53,18 +70,7 @@ impl Journal {
             return Ok(Noted::default());
         }
         let file = disk.open(path, How::Read)?;
-        let mut rest = Bytes::from(file.read_start(JOURNAL_BYTES_MAX)?);
-        let mut noted = Noted::default();
-        let mut round = None;
-        while let Ok(Some((of, body))) = take_record(&mut rest) {
-            if *round.get_or_insert(of) != of {
-                break;
-            }
-            let Ok((committed, entries)) = parse_body(body) else { break };
-            noted.committed = noted.committed.max(committed);
-            noted.entries.extend(entries);
-        }
-        Ok(noted)
+        Ok(Noted::parse(Bytes::from(file.read_start(JOURNAL_BYTES_MAX)?)))
     }
 
     /// Makes the file anew, empty; blocking. Whatever it held must be in the store, on disk.
@@ -151,6 +157,17 @@ fn crc(round: u64, length: u32, body: &[u8]) -> u32 {
     hasher.update(&length.to_le_bytes());
     hasher.update(body);
     hasher.finalize()
+}
+
+/// A record of the first round around these bytes, whatever they are, for `probes`.
+pub(crate) fn sealed(body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
+    let mut record = Vec::with_capacity(HEAD_BYTES.saturating_add(body.len()));
+    record.put_u64_le(1);
+    record.put_u32_le(length);
+    record.put_u32_le(crc(1, length, body));
+    record.extend_from_slice(body);
+    record
 }
 
 /// Takes a record off the front: its round and its body.

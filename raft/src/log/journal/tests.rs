@@ -121,3 +121,11 @@ fn the_file_does_not_grow_beyond_its_bound() {
     assert!(std::fs::metadata(&path).unwrap().len() <= JOURNAL_BYTES_MAX);
     assert!(!journal.has_room_for(JOURNAL_BYTES_MAX as usize));
 }
+
+#[test]
+fn the_seed_of_the_fuzzer_is_a_journal() {
+    let seed = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/raft_journal/file");
+    let noted = Noted::parse(Bytes::from(std::fs::read(seed).unwrap()));
+    assert_eq!(noted.entries, [entries(7, 1, 2), entries(7, 1, 2)].concat());
+    assert_eq!(noted.committed, Some(log_id(3, 6)));
+}
