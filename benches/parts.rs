@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use divan::counter::ItemsCount;
@@ -14,7 +15,8 @@ use mooncake_ha::model::{
     Tenant, Ttl, Uuid,
 };
 use mooncake_ha::state::command::{
-    Command, End, EndItem, Entry, Key, Remove, Stamp, Start, StartItem, WriteConfig, WriteRules,
+    Command, End, EndItem, Entry, KEYS_PER_COMMAND_MAX, Key, Remove, Stamp, Start, StartItem,
+    WriteConfig, WriteRules,
 };
 use mooncake_ha::state::deadlines::DeadlineIndex;
 use mooncake_ha::state::table::table_hash;
@@ -274,5 +276,54 @@ mod apply {
     #[divan::bench(args = SIZES)]
     fn put_pinned_and_remove_128(bencher: Bencher<'_, '_>, objects: u64) {
         put_and_remove(bencher, objects, BATCH, PinRequest::Enable(Ttl(3_600_000)));
+    }
+
+    /// Keys of one entry: a batch, as many as a command has, and as many as an entry has room for.
+    const AFTER_FREEZE: [u64; 3] = [BATCH, 256, 1_536];
+
+    /// One entry that comes first after the table was frozen, and so copies every shard and chunk that it changes.
+    fn first_after_freeze(
+        bencher: Bencher<'_, '_>,
+        keys: u64,
+        before: impl Fn(Vec<u64>) -> Vec<Command>,
+        measured: impl Fn(Vec<u64>) -> Command,
+    ) {
+        let objects = 1_000_000;
+        let state = RefCell::new(state(objects, PinRequest::Preserve));
+        let mut numbers = scattered(objects);
+        let in_commands = |numbers: &[u64], commands: &dyn Fn(Vec<u64>) -> Vec<Command>| {
+            let some = numbers.chunks(KEYS_PER_COMMAND_MAX);
+            entry(some.flat_map(|some| commands(some.to_vec())).collect())
+        };
+        bencher
+            .counter(ItemsCount::new(keys))
+            .with_inputs(|| {
+                let numbers: Vec<u64> = numbers.by_ref().take(keys as usize).collect();
+                state.borrow_mut().apply_entry(&in_commands(&numbers, &before));
+                let frozen = state.borrow().view().table.freeze();
+                (frozen, in_commands(&numbers, &|some| vec![measured(some)]))
+            })
+            .bench_local_refs(|(_, entry)| state.borrow_mut().apply_entry(entry));
+    }
+
+    fn put(numbers: Vec<u64>) -> Command {
+        start(numbers.into_iter(), PinRequest::Preserve)
+    }
+
+    #[divan::bench(args = AFTER_FREEZE, sample_size = 1, sample_count = 50)]
+    fn put_first_after_freeze(bencher: Bencher<'_, '_>, keys: u64) {
+        let before = |numbers: Vec<u64>| vec![remove(numbers.into_iter())];
+        first_after_freeze(bencher, keys, before, put);
+    }
+
+    #[divan::bench(args = AFTER_FREEZE, sample_size = 1, sample_count = 50)]
+    fn end_first_after_freeze(bencher: Bencher<'_, '_>, keys: u64) {
+        let before = |numbers: Vec<u64>| vec![remove(numbers.iter().copied()), put(numbers)];
+        first_after_freeze(bencher, keys, before, |numbers| end(numbers.into_iter()));
+    }
+
+    #[divan::bench(args = AFTER_FREEZE, sample_size = 1, sample_count = 50)]
+    fn remove_first_after_freeze(bencher: Bencher<'_, '_>, keys: u64) {
+        first_after_freeze(bencher, keys, |_| vec![], |numbers| remove(numbers.into_iter()));
     }
 }
