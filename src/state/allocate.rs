@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::alloc::{Allocation, FreeRatio, Placed, Pool, Rng, Strategy, place};
+use crate::alloc::{Allocation, FreeRatio, Pool, Rng, Strategy, place};
 use crate::model::{
     Descriptor, ErrorCode, Location, Place, Replica, ReplicaId, ReplicaStatus, Replicas, SegmentIdx,
 };
@@ -92,7 +92,7 @@ impl State {
                 if (placed.len() as u64) < wanted {
                     self.counters.partial_allocations += 1;
                 }
-                Ok(placed.into_iter().map(|placed| self.reserved(placed)).collect())
+                Ok(placed.iter().map(|placed| self.new_memory_replica(&placed.space)).collect())
             }
             Err(error) => {
                 self.counters.allocation_failures += 1;
@@ -101,14 +101,16 @@ impl State {
         }
     }
 
-    fn reserved(&mut self, placed: Placed<Space>) -> Replica {
-        self.new_memory_replica(&placed.space)
+    /// A number that no replica has had.
+    pub(super) fn new_replica_id(&mut self) -> ReplicaId {
+        let id = ReplicaId(self.next_replica_id);
+        self.next_replica_id += 1;
+        id
     }
 
     /// A replica in freshly taken space.
     pub(super) fn new_memory_replica(&mut self, space: &Space) -> Replica {
-        let id = ReplicaId(self.next_replica_id);
-        self.next_replica_id += 1;
+        let id = self.new_replica_id();
         let (segment, address) = (space.segment, space.address);
         let place = Place::Memory { segment, node: space.allocation.node, address };
         Replica { id, place, references: 0, status: ReplicaStatus::Processing }

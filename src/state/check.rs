@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::State;
 use super::discards::Discard;
-use super::put::NO_OWNER;
+use super::put::{KeyAt, NO_OWNER};
 use super::segment_table::Mounted;
 use super::tasks::TaskStatus;
 use super::tenants::Usage;
@@ -171,9 +171,7 @@ impl State {
         let mut uses = BTreeMap::new();
         for transfer in self.transfers.iter() {
             let name = &transfer.name;
-            let hash = super::table::table_hash(&name.tenant, &name.key);
-            let tenant = self.tenant_idx(Some(&name.tenant)).unwrap_or_default();
-            let object = self.view.table.locate(hash, tenant, &name.key);
+            let object = self.find_filed(KeyAt::new(&name.tenant, &name.key));
             let found = object.and_then(|object| self.transfers.get(object));
             recount
                 .expect(found == Some(transfer), || format!("{transfer:?} is found as {found:?}"));
@@ -221,9 +219,7 @@ impl State {
             recount.expect(is_known, || format!("{discard:?} waits for a snapshot to come"));
         }
         for name in self.guard.shortened().keys() {
-            let hash = super::table::table_hash(&name.tenant, &name.key);
-            let tenant = self.tenant_idx(Some(&name.tenant));
-            let found = tenant.and_then(|at| self.view.table.locate(hash, at, &name.key));
+            let found = self.find_filed(KeyAt::new(&name.tenant, &name.key));
             recount.expect(found.is_some(), || format!("{name:?} had a pin, but is not there"));
         }
         for id in self.restore.unclaimed() {

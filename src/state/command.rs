@@ -19,9 +19,7 @@ use super::tasks::{TaskComplete, TaskCreate, TaskRules, TasksFetch};
 use super::tenants::TenantChange;
 use super::transfer::{TransferEnd, TransferStart};
 use crate::alloc::Strategy;
-use crate::model::{
-    ClientId, Millis, PinRequest, ReplicaId, ReplicaSelect, Segment, SegmentId, Tenant,
-};
+use crate::model::{ClientId, Millis, PinRequest, ReplicaSelect, Segment, SegmentId, Tenant};
 
 /// Commands that one entry carries at most; the proposer starts another entry beyond it.
 pub const COMMANDS_PER_ENTRY_MAX: usize = 256;
@@ -162,17 +160,6 @@ pub struct ClearReplicas {
     pub segment: Option<Arc<str>>,
     /// The keys.
     pub keys: Vec<Key>,
-}
-
-/// An object that the leader chose to evict, as it saw it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Victim {
-    /// Name space.
-    pub tenant: Option<Tenant>,
-    /// The key.
-    pub key: Key,
-    /// First replica when the leader looked; another one means another incarnation, which is spared.
-    pub incarnation: ReplicaId,
 }
 
 /// Ends soft pins, the earliest first. A count would not do as a bound: pins of one millisecond have no order

@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 
 use super::State;
 use super::command::Key;
-use super::table::table_hash;
-use crate::model::{Object, ObjectRef, ReplicaId, Tenant, TenantIdx};
+use super::put::KeyAt;
+use crate::model::{Object, ObjectRef, ReplicaId, Tenant};
 
 /// An object that is to lose its memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,9 +78,7 @@ impl State {
         spares_soft_pinned: bool,
     ) -> Option<Chosen> {
         let tenant = victim.tenant.clone().unwrap_or_default();
-        let index = TenantIdx(self.tenants.number(&tenant)?);
-        let hash = table_hash(&tenant, &victim.key.0);
-        let object = self.view.table.locate(hash, index, &victim.key.0)?;
+        let object = self.find_filed(KeyAt::new(&tenant, &victim.key.0))?;
         let directory = self.view.directory();
         let choose = |found: &Object| {
             let is_pinned = found.pin().is_some_and(|deadline| !deadline.is_reached(self.clock));

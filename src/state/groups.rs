@@ -297,7 +297,7 @@ impl State {
         }
     }
 
-    /// Takes an erased object off its group's list.
+    /// Takes an object that is gone off its group's list.
     pub(super) fn leave_group(&self, group: GroupIdx, object: ObjectRef) {
         if group != GroupIdx::NONE {
             self.view.groups.leave(group, object);

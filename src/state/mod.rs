@@ -1,7 +1,7 @@
 //! The replicated state machine: `(State, Stamp, Command) -> Reply`.
 //!
 //! Laws: no clock, no I/O, no chance, no floats, no async and no map order in here. Equal entries give equal
-//! images, with or without a snapshot between (`check.rs`, `image.rs` and their tests). Three kinds of state:
+//! images, with or without a snapshot between (`check.rs`, `image/` and their tests). Three kinds of state:
 //! *replicated* fields are in the image, *derived* ones are rebuilt from them, *leader-local* ones (read
 //! leases) merely lie beside an object and are never read by apply.
 //!
@@ -143,8 +143,8 @@ pub struct State {
     writes: BTreeMap<(Millis, ReplicaId), ObjectRef>,
     /// Derived.
     totals: Totals,
-    /// Neither: objects that became candidates for eviction, or other ones, in the newest entry, each with
-    /// its first replica. For the leader; cleared with the next entry.
+    /// Neither: objects that became candidates for eviction in the newest entry, or are ones under another first
+    /// replica since, each with it. For the leader; cleared with the next entry.
     arrivals: Vec<(ObjectRef, ReplicaId)>,
     /// Neither: the staged image, loaded beforehand. Dropped with the stage.
     preloaded: Option<Box<Preloaded>>,

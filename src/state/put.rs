@@ -274,11 +274,16 @@ impl State {
         if is_writer { Ok(object) } else { Err(ErrorCode::IllegalClient) }
     }
 
+    /// An object by name, whatever its state.
+    pub(super) fn find_filed(&self, at: KeyAt<'_>) -> Option<ObjectRef> {
+        let tenant = TenantIdx(self.tenants.number(at.tenant)?);
+        self.view.table.locate(at.hash, tenant, at.key)
+    }
+
     /// Finds an object for a change: replicas on segments or disks that are gone are dropped first, and the object
     /// with them if nothing is left (behaviour 1.5).
     pub(super) fn open_for_write(&mut self, at: KeyAt<'_>) -> Option<ObjectRef> {
-        let tenant = TenantIdx(self.tenants.number(at.tenant)?);
-        let object = self.view.table.locate(at.hash, tenant, at.key)?;
+        let object = self.find_filed(at)?;
         let is_gone = |replica: &Replica| self.is_lost(replica);
         let has_gone = self.view.table.peek(object, |object| object.replicas.iter().any(is_gone));
         if has_gone != Some(true) {
@@ -289,7 +294,7 @@ impl State {
         })?;
         self.drop_replicas(object, |replica| gone.contains(&replica.id));
         self.erase_if_gone(object);
-        self.view.table.locate(at.hash, tenant, at.key)
+        self.find_filed(at)
     }
 
     /// Drops the chosen replicas of an object and frees their space.

@@ -1,4 +1,5 @@
-//! Ending what has passed its time: soft pins, unfinished writes, set-aside memory.
+//! Ending what has passed its time: soft pins, unfinished writes, set-aside memory, grace times of segments, and
+//! what the other files sweep: transfers, tasks, reservations, and work on disks.
 //!
 //! The leader proposes a sweep only when something is due. Cost is in proportion to what is due: each kind
 //! has an order from which the due ones are taken (RFC "Expiration cleanup").

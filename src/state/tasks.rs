@@ -14,12 +14,10 @@ use serde::{Deserialize, Serialize};
 use super::State;
 use super::command::Key;
 use super::dynamic::command::DynamicToken;
-use super::table::table_hash;
+use super::put::KeyAt;
 use super::transfer::TransferKind;
 use crate::alloc::Rng;
-use crate::model::{
-    ClientId, ErrorCode, Millis, Object, ObjectRef, SegmentIdx, TaskId, Tenant, TenantIdx,
-};
+use crate::model::{ClientId, ErrorCode, Millis, Object, ObjectRef, SegmentIdx, TaskId, Tenant};
 
 /// Bytes of a task's closing message at most; longer ones are cut before they become a command.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 10;
@@ -256,12 +254,13 @@ impl State {
         &self.tasks
     }
 
+    /// `token` is what the client will have to name, all zeros for nothing.
+    ///
     /// Errors, checked in this order, after `TenantNotRegistered`. A copy: `InvalidParams` without a target;
-    /// `ObjectNotFound`;
-    /// `InvalidParams` for a target that is not mounted; `UnavailableInCurrentStatus`; `InternalError` without
-    /// a replica in memory. A move: `ObjectNotFound`; `InvalidParams` for a move onto itself or an unmounted
-    /// target; `UnavailableInCurrentStatus`; `InvalidParams` without a replica on the source. Both:
-    /// `TaskPendingLimitExceeded`. `token` is what the client will have to name, all zeros for nothing.
+    /// `ObjectNotFound`; `InvalidParams` for a target that is not mounted; `UnavailableInCurrentStatus`;
+    /// `InternalError` without a replica in memory. A move: `ObjectNotFound`; `InvalidParams` for a move onto
+    /// itself or an unmounted target; `UnavailableInCurrentStatus`; `InvalidParams` without a replica on the
+    /// source. Both: `TaskPendingLimitExceeded`.
     pub(super) fn create_task(
         &mut self,
         create: &TaskCreate,
@@ -306,8 +305,7 @@ impl State {
 
     /// An object that its users see as existing.
     fn find_existing(&self, tenant: &Tenant, key: &[u8]) -> Option<ObjectRef> {
-        let index = TenantIdx(self.tenants.number(tenant)?);
-        let object = self.view.table.locate(table_hash(tenant, key), index, key)?;
+        let object = self.find_filed(KeyAt::new(tenant, key))?;
         let directory = self.view.directory();
         let exists = self.view.table.peek(object, |object| directory.exists(object));
         (exists == Some(true)).then_some(object)

@@ -173,9 +173,8 @@ impl State {
 
     /// Errors, checked in this order: `InvalidParams` for a move onto itself; `TenantNotRegistered`;
     /// `SegmentNotFound` or `UnavailableInCurrentStatus` for a target; `ObjectNotFound`; `ObjectHasReplicationTask`,
-    /// for a copy also while one of the object is reserved;
-    /// `ReplicaNotFound` without a COMPLETE replica on the source; `TenantQuotaExceeded`; `NoAvailableHandle` if a
-    /// target is full.
+    /// for a copy also while one of the object is reserved; `ReplicaNotFound` without a COMPLETE replica on the
+    /// source; `TenantQuotaExceeded`; `NoAvailableHandle` if a target is full.
     pub(super) fn transfer_start(
         &mut self,
         start: &TransferStart,

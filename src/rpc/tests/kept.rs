@@ -21,6 +21,14 @@ fn start(key: u8, size: u64, copies: u64) -> Act {
     Act::Start { by: 1, keys: vec![key], size, how, is_upsert: false, is_batch: false }
 }
 
+fn start_on(name: u8, key: u8, size: u64, copies: u64) -> Act {
+    let mut act = start(key, size, copies);
+    if let Act::Start { how, .. } = &mut act {
+        how.preferred = vec![name];
+    }
+    act
+}
+
 fn end(key: u8) -> Act {
     let (by, keys, kind, checksum) = (Some(1), vec![key], 4, None);
     Act::End { by, keys, kind, checksum, is_upsert: false, is_batch: false }
@@ -49,4 +57,16 @@ fn a_shortage_ends_when_there_is_nothing_to_evict() {
     history.extend(afterwards);
     let marks = run(Rules { high_ppm: 900_000, ..Rules::default() }, &history).unwrap();
     assert_eq!(marks.get("evicted"), None, "{marks:?}");
+}
+
+/// An object whose first copy is lost counts as used when the master notices, so a younger one may go before it.
+#[test]
+fn an_object_that_lost_its_first_copy_may_stay_longer_than_its_age_says() {
+    let mut history: Vec<Act> = (0..3).map(mount).collect();
+    history.extend([start_on(1, 0, 12_000, 3), end(0), Act::Pass(1_000)]);
+    history.extend([start_on(0, 1, 100, 1), end(1), Act::Pass(500), Act::Ping { by: 1 }]);
+    // The others are given up, and the repeated End is what notices it.
+    history.extend([Act::Pass(39_600), Act::Expire, end(0), Act::Evict]);
+    let marks = run(Rules { high_ppm: 1_000, ..Rules::default() }, &history).unwrap();
+    assert_eq!((marks.get("client given up"), marks.get("evicted")), (Some(&1), Some(&1)));
 }

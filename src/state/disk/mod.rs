@@ -186,7 +186,7 @@ impl State {
         }
     }
 
-    /// An object is erased: what was to be done with it will not be.
+    /// An object is gone: what was to be done with it will not be.
     pub(super) fn forget_tiers(&mut self, object: ObjectRef) {
         self.tiers.offloads.remove(object);
         if self.tiers.promotions.remove(object).is_some() {

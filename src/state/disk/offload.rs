@@ -72,12 +72,6 @@ impl State {
         results
     }
 
-    /// An object by name, whatever its state.
-    pub(in crate::state) fn find_filed(&self, at: KeyAt<'_>) -> Option<ObjectRef> {
-        let tenant = crate::model::TenantIdx(self.tenants.number(at.tenant)?);
-        self.view.table.locate(at.hash, tenant, at.key)
-    }
-
     /// Queues an object for up to `takers_max` of the clients that own its finished memory replicas. Returns
     /// whether one takes it. An object that is queued already stays as it is.
     pub(super) fn queue_offload(

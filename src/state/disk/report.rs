@@ -8,8 +8,8 @@
 use super::command::{OffloadReport, OffloadedItem};
 use crate::model::replica::LocalDiskPlace;
 use crate::model::{
-    ClientId, ErrorCode, GroupIdx, NewObject, Object, ObjectRef, Place, Replica, ReplicaId,
-    ReplicaStatus, WriterIdx,
+    ClientId, ErrorCode, GroupIdx, NewObject, Object, ObjectRef, Place, Replica, ReplicaStatus,
+    WriterIdx,
 };
 use crate::state::State;
 use crate::state::put::KeyAt;
@@ -67,8 +67,7 @@ impl State {
     }
 
     fn local_file(&mut self, client: ClientId, size: u64, item: &OffloadedItem) -> Replica {
-        let id = ReplicaId(self.next_replica_id);
-        self.next_replica_id += 1;
+        let id = self.new_replica_id();
         let endpoint = item.endpoint.to_string();
         let place = Place::LocalDisk(Box::new(LocalDiskPlace { client, size, endpoint }));
         Replica { id, place, references: 0, status: ReplicaStatus::Complete }

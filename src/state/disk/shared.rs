@@ -61,8 +61,7 @@ impl State {
             return None;
         }
         let path = path(directory, &key.0)?;
-        let id = ReplicaId(self.next_replica_id);
-        self.next_replica_id += 1;
+        let id = self.new_replica_id();
         self.edit(object, |object| {
             let place = Place::Disk(Box::new(DiskPlace { path, size: object.size }));
             let status = ReplicaStatus::Processing;

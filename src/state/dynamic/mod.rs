@@ -95,6 +95,7 @@ pub struct DynamicTable {
     by_end: BTreeMap<(Millis, ReplicaId), ObjectRef>,
     /// Replicated. Invariant: replicas that came about this way and are still their object's; not empty.
     copies: BTreeMap<ObjectRef, Vec<ReplicaId>>,
+    /// Replicated.
     counters: DynamicCounters,
 }
 
@@ -127,11 +128,6 @@ impl DynamicTable {
     /// Replicas that came about this way.
     pub fn replicas(&self) -> usize {
         self.copies.values().map(Vec::len).sum()
-    }
-
-    /// Those of one object.
-    pub fn replicas_of(&self, object: ObjectRef) -> &[ReplicaId] {
-        self.copies.get(&object).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Counts that survive restarts.

@@ -32,7 +32,7 @@ impl Leases {
 
     /// The table as bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let entries = self.0.iter().flat_map(|(hash, end)| [*hash, *end]);
+        let entries = self.0.iter().flat_map(|(replica, end)| [*replica, *end]);
         entries.flat_map(u64::to_le_bytes).collect()
     }
 

@@ -21,13 +21,13 @@ use crate::model::replica::{DiskPlace, LocalDiskPlace};
 use crate::model::{
     ClientId, Deadline, KeyBytes, Millis, NewObject, Object, ObjectKey, PendingPin, PinRequest,
     Place, Replica, ReplicaId, ReplicaStatus, Segment, SegmentId, SegmentIdx, SegmentStatus,
-    TaskId, Tenant, TenantIdx, Ttl, Uuid, WriterIdx,
+    TaskId, Tenant, Ttl, Uuid, WriterIdx,
 };
 use crate::state::State;
 use crate::state::clients::ClientTable;
 use crate::state::discards::Discard;
 use crate::state::dynamic::command::DynamicToken;
-use crate::state::put::NO_OWNER;
+use crate::state::put::{KeyAt, NO_OWNER};
 use crate::state::segment_table::Mounted;
 use crate::state::table::table_hash;
 use crate::state::tasks::{Task, TaskStatus};
@@ -256,9 +256,7 @@ impl Loader {
             snapshot::TransferKind::Promotion | snapshot::TransferKind::Offload => return Ok(()),
         };
         let key = &image.name.key;
-        let index = self.state.tenants.number(&tenant).map(TenantIdx);
-        let object = index
-            .and_then(|index| self.state.view.table.locate(table_hash(&tenant, key), index, key));
+        let object = self.state.find_filed(KeyAt::new(&tenant, key));
         let object = object.ok_or_else(|| lost("no such object"))?;
         let transfer = Transfer {
             name: ObjectKey { tenant, key: key.clone() },

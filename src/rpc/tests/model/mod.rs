@@ -137,7 +137,7 @@ pub struct Thing {
     pub is_hard: bool,
     pub checksum: Option<u64>,
     pub transfer: Option<Transfer>,
-    /// It was copied or moved, so the evictor may look at it late.
+    /// It was copied or moved or lost copies, so the evictor may look at it late.
     pub is_odd: bool,
 }
 
@@ -368,7 +368,9 @@ impl Model {
     fn forget_lost(&mut self) {
         let lost: BTreeSet<u8> = (0..super::act::SEGMENTS).filter(|n| self.is_lost(*n)).collect();
         for thing in self.things.values_mut() {
+            let before = thing.copies.len();
             thing.copies.retain(|copy| !lost.contains(&copy.room));
+            thing.is_odd |= thing.copies.len() < before;
             thing.settle();
         }
         self.drop_empty();
