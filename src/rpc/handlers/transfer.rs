@@ -153,7 +153,7 @@ async fn start(
     let tenant = of_tenant.for_command();
     let start = TransferStart { client, tenant, key, kind, source, targets };
     let start = Command::TransferStart(start);
-    Ok(service.node.start_transfer(&of_tenant, &start).await?)
+    service.node.start_transfer(&of_tenant, &start).await
 }
 
 async fn end(
