@@ -7,15 +7,16 @@
 //! transfer of leadership or a change of voters, and after a sleep of the machine.
 //! Leaves to the node: asking a quorum when the lease is stale.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use openraft::Instant as _;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::clock::Nanos;
+use crate::net::acked::Acked;
 use crate::status::{Peer, Role};
 use crate::types::{Metrics, NodeId, term_of};
 use crate::world::World;
@@ -80,11 +81,12 @@ pub(crate) struct LeaseCell {
     node_id: NodeId,
     lease: Duration,
     world: World,
+    acked: Arc<Acked>,
     role: watch::Sender<Role>,
 }
 
 impl LeaseCell {
-    pub(crate) fn new(node_id: NodeId, lease: Duration, world: World) -> Self {
+    pub(crate) fn new(node_id: NodeId, lease: Duration, world: World, acked: Arc<Acked>) -> Self {
         let guard = Guard { offsets: Offsets::now(&world), floor: None, blocks: 0 };
         Self {
             until: AtomicU64::new(NEVER),
@@ -93,6 +95,7 @@ impl LeaseCell {
             node_id,
             lease,
             world,
+            acked,
             role: watch::Sender::new(Role::Follower { term: 0, leader: None }),
         }
     }
@@ -183,9 +186,17 @@ impl LeaseCell {
             && sole(metrics.committed_membership_config.get_joint_config())
     }
 
+    /// The latest moment since which a quorum is known to have heard this leader.
+    pub(crate) fn heard_since(&self, metrics: &Metrics) -> Option<Instant> {
+        // Both: while a change is not committed, the old voters may still elect somebody.
+        let configs = [&metrics.membership_config, &metrics.committed_membership_config];
+        let configs: Vec<_> = configs.iter().flat_map(|of| of.get_joint_config()).collect();
+        self.acked.since(self.node_id, metrics.current_term, &configs)
+    }
+
     fn quorum_until(&self, metrics: &Metrics, guard: &Guard) -> Nanos {
-        let Some(acked) = metrics.last_quorum_acked.as_ref() else { return NEVER };
-        let age = acked.into_inner().elapsed();
+        let Some(since) = self.heard_since(metrics) else { return NEVER };
+        let age = since.elapsed();
         if guard.floor.is_some_and(|floor| age >= floor.elapsed()) {
             return NEVER;
         }
@@ -231,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_lease_is_never_valid_before_it_was_earned_or_while_it_is_blocked() {
-        let cell = LeaseCell::new(1, Duration::from_secs(1), World::default());
+        let cell = LeaseCell::new(1, Duration::from_secs(1), World::default(), Arc::default());
         assert_eq!(cell.get(), None);
         cell.until.store(FOREVER, Ordering::Release);
         cell.term.store(4, Ordering::Release);
@@ -244,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_lease_runs_out_by_itself() {
-        let cell = LeaseCell::new(1, Duration::from_secs(1), World::default());
+        let cell = LeaseCell::new(1, Duration::from_secs(1), World::default(), Arc::default());
         cell.until.store(cell.world.boot_ns() + 5_000_000, Ordering::Release);
         assert!(cell.get().is_some());
         while cell.get().is_some() {

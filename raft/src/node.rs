@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::adapter::{Adapter, Applied};
 use crate::compact::{Answer, Compactor};
@@ -40,6 +41,8 @@ use crate::world::Listener;
 
 /// How long a sole voter may take from start to leading; it takes milliseconds.
 const SOLE_START_MAX: Duration = Duration::from_secs(30);
+/// How often a read looks whether a quorum has heard this leader; mostly it has at the first look.
+const HEARD_LOOK: Duration = Duration::from_millis(1);
 
 /// What all handles of a node share, whatever its machine.
 pub(crate) struct Inner {
@@ -266,7 +269,9 @@ async fn start(
         };
         workers.spawn(server::serve(listener, Arc::new(server)));
     }
-    let lease = Arc::new(LeaseCell::new(config.node_id, config.lease(), config.world.clone()));
+    let acked = Arc::clone(&peers.acked);
+    let lease = LeaseCell::new(config.node_id, config.lease(), config.world.clone(), acked);
+    let lease = Arc::new(lease);
     let compactor =
         Compactor::new(&config, raft.clone(), log.clone(), Arc::clone(&applied), snapshots);
     let snapshot_error = Arc::clone(&compactor.error);
@@ -447,6 +452,7 @@ impl Inner {
         }
         // Always a fresh round: openraft's own notion of a valid lease does not know that the
         // machine slept.
+        let asked = Instant::now();
         let option = LinearizerOption::new(Some(Duration::ZERO), true);
         let linearizer = match self.raft.get_read_linearizer(option).await {
             Ok(linearizer) => linearizer,
@@ -461,7 +467,20 @@ impl Inner {
         let at = linearizer.read_log_id().log_id();
         let term = at.leader_id.term;
         linearizer.await_ready(&self.raft).await.map_err(|_| ReadError::Stopped)?;
+        self.heard_after(asked).await?;
         Ok(ReadLease::new(term))
+    }
+
+    /// Waits until a quorum has answered what was sent after `asked`, for a lease at most. openraft may have taken an
+    /// answer that was held up for one to a newer request, see `net/acked.rs`.
+    async fn heard_after(&self, asked: Instant) -> Result<(), ReadError> {
+        while self.lease.heard_since(&self.metrics()).is_none_or(|since| since < asked) {
+            if asked.elapsed() > self.config.lease() {
+                return Err(ReadError::NoQuorum);
+            }
+            tokio::time::sleep(HEARD_LOOK).await;
+        }
+        Ok(())
     }
 
     pub(crate) fn peer_in(&self, forward: ForwardToLeader<TypeConfig>) -> Option<Peer> {

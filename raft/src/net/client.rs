@@ -21,9 +21,10 @@ use openraft::{BasicNode, RaftNetworkFactory, RaftNetworkV2};
 use parking_lot::Mutex;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::adapter::RaftSnapshot;
+use crate::net::acked::Acked;
 use crate::net::frame::{self, BODY_BYTES_MAX, Frame, HELLO_BYTES_MAX, Kind};
 use crate::net::message::{
     AppendReply, Challenge, Channel, PROTOCOL, TransferAsk, TransferSay, VoteAsk, VoteSay, Welcome,
@@ -229,6 +230,8 @@ impl Connection {
         let input = stream::iter([first]).chain(input);
         let sender = tokio::spawn(send_appends(input, wire.writer, sent, deadline));
         Ok(Some(Session {
+            acked: &self.peers.acked,
+            to: self.to,
             home: &mut self.wire,
             reader: wire.reader,
             sent: sent_rx,
@@ -277,9 +280,14 @@ impl RaftNetworkV2<TypeConfig> for Connection {
     ) -> Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>> {
         let last = rpc.entries.last().map(|entry| entry.log_id).or(rpc.prev_log_id);
         let body = encode_append(&rpc).map_err(unreachable)?;
+        let sent = Instant::now();
         let reply = self.ask(Kind::Append, body).await.map_err(unreachable)?;
         let reply: AppendReply = body_of(&reply, Kind::AppendReply).map_err(unreachable)?;
-        Ok(match result_of(reply) {
+        let result = result_of(reply);
+        if follows(&result) {
+            self.peers.acked.note(self.to, rpc.vote.leader_id.term, sent);
+        }
+        Ok(match result {
             Ok(stored) if stored == last => AppendEntriesResponse::Success,
             Ok(stored) => AppendEntriesResponse::PartialSuccess(stored),
             Err(StreamAppendError::Conflict(_)) => AppendEntriesResponse::Conflict,
@@ -379,9 +387,17 @@ fn result_of(reply: AppendReply) -> StreamAppendResult<TypeConfig> {
     }
 }
 
+/// Whether a node that answers so follows who has asked.
+fn follows(result: &StreamAppendResult<TypeConfig>) -> bool {
+    matches!(result, Ok(_) | Err(StreamAppendError::Conflict(_)))
+}
+
 /// An append without a reply yet.
 struct Sent {
     id: u64,
+    term: u64,
+    /// Before it was written.
+    at: Instant,
     last: Option<LogId>,
 }
 
@@ -403,7 +419,8 @@ where
         let last = request.entries.last().map(|entry| entry.log_id).or(request.prev_log_id);
         let body = encode_append(&request).map_err(std::io::Error::other)?;
         let frame = Frame::new(Kind::Append, id, body);
-        place.send(Sent { id, last });
+        let (term, at) = (request.vote.leader_id.term, Instant::now());
+        place.send(Sent { id, term, at, last });
         let write = frame::write(&mut writer, &frame);
         timeout(deadline, write).await.map_err(|_| std::io::Error::from(timed_out()))??;
     }
@@ -421,6 +438,8 @@ impl<T> Drop for AbortOnDrop<T> {
 
 /// One run of pipelined appends.
 struct Session<'s> {
+    acked: &'s Acked,
+    to: NodeId,
     home: &'s mut Option<Wire>,
     reader: BufReader<ReadHalf>,
     sent: mpsc::Receiver<Sent>,
@@ -455,7 +474,11 @@ impl<'s> Session<'s> {
         if frame.id != sent.id {
             return Err(std::io::Error::other("reply out of order"));
         }
-        Ok(result_of(body_of(&frame, Kind::AppendReply)?))
+        let result = result_of(body_of(&frame, Kind::AppendReply)?);
+        if follows(&result) {
+            self.acked.note(self.to, sent.term, sent.at);
+        }
+        Ok(result)
     }
 
     /// All requests are sent and answered: the connection is clean and goes home.

@@ -2,8 +2,9 @@
 //!
 //! Guards: heartbeats and votes never wait behind entries, entries never behind a raft snapshot;
 //! everything is checksummed; peers prove that they belong here. Order of reading: `frame`,
-//! `message`, `peers`, `client`, `server`, `transfer`.
+//! `message`, `acked`, `peers`, `client`, `server`, `transfer`.
 
+pub(crate) mod acked;
 pub(crate) mod client;
 pub(crate) mod frame;
 pub(crate) mod message;

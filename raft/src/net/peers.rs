@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::dir::DataDir;
 use crate::error::OpenError;
 use crate::files::{How, write_file};
+use crate::net::acked::Acked;
 use crate::net::client::Pool;
 use crate::net::message::{Channel, Hello, PROTOCOL, Welcome};
 use crate::net::tls::Tls;
@@ -36,6 +37,8 @@ pub(crate) struct Peers {
     file: PathBuf,
     pools: Mutex<BTreeMap<NodeId, Arc<Pool>>>,
     complaints: Mutex<BTreeMap<NodeId, Instant>>,
+    /// When each voter is known to have heard this node lead.
+    pub(crate) acked: Arc<Acked>,
     /// Peers to which the last question came to nothing.
     unreached: Mutex<BTreeSet<NodeId>>,
 }
@@ -66,6 +69,7 @@ impl Peers {
             file,
             pools: Mutex::new(BTreeMap::new()),
             complaints: Mutex::new(BTreeMap::new()),
+            acked: Arc::default(),
             unreached: Mutex::new(BTreeSet::new()),
         })
     }
