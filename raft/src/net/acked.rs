@@ -60,7 +60,7 @@ mod tests {
     fn a_late_answer_counts_from_when_its_own_request_was_sent() {
         let acked = Acked::default();
         let three: BTreeSet<NodeId> = [1, 2, 3].into();
-        let sent = Instant::now();
+        let sent = Instant::now() - Duration::from_millis(10);
         assert_eq!(acked.since(1, 4, &[&three]), None, "nobody but the leader itself");
         acked.note(2, 4, sent);
         assert_eq!(acked.since(1, 4, &[&three]), Some(sent));
