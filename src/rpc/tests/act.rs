@@ -42,6 +42,21 @@ pub struct How {
     pub has_bad_groups: bool,
 }
 
+impl How {
+    /// Copies, and nothing else that could be asked for.
+    pub fn plain(copies: u64) -> Self {
+        How {
+            copies,
+            action: 0,
+            ttl: None,
+            is_hard: false,
+            preferred: Vec::new(),
+            group: None,
+            has_bad_groups: false,
+        }
+    }
+}
+
 /// One step. `by: None` stands for whoever may do it.
 #[derive(Clone, Debug)]
 pub enum Act {
@@ -460,15 +475,7 @@ fn act() -> impl Strategy<Value = Act> {
 fn crowd() -> impl Strategy<Value = Vec<Act>> {
     (tenant(), client(), 1..3_u8).prop_map(|(tenant, by, group)| {
         let key = |n: u8| tenant * KEYS_EACH + n;
-        let plain = How {
-            copies: 1,
-            action: 0,
-            ttl: None,
-            is_hard: false,
-            preferred: Vec::new(),
-            group: None,
-            has_bad_groups: false,
-        };
+        let plain = How::plain(1);
         let write = |keys: Vec<u8>, size, how: How| {
             let (is_upsert, is_batch) = (false, true);
             let start = Act::Start { by, keys: keys.clone(), size, how, is_upsert, is_batch };

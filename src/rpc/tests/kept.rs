@@ -9,15 +9,7 @@ fn mount(n: u8) -> Act {
 }
 
 fn start(key: u8, size: u64, copies: u64) -> Act {
-    let how = How {
-        copies,
-        action: 0,
-        ttl: None,
-        is_hard: false,
-        preferred: Vec::new(),
-        group: None,
-        has_bad_groups: false,
-    };
+    let how = How::plain(copies);
     Act::Start { by: 1, keys: vec![key], size, how, is_upsert: false, is_batch: false }
 }
 
